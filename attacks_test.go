@@ -7,15 +7,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestAttackTable checks that every test that docs/explanation/security.md names exists, so that no
 // row promises a protection that nothing tests.
 func TestAttackTable(t *testing.T) {
 	text, err := os.ReadFile("docs/explanation/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	tests := declaredTests(t)
 	// The matrix names what nothing stops, so some of its rows have no test.
 	for _, table := range []struct {

@@ -22,6 +22,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 const modulePath = "signalbox"
@@ -225,9 +227,7 @@ var parsedSources = sync.OnceValues(func() (sources []source, err error) {
 func moduleSources(t *testing.T) []source {
 	t.Helper()
 	sources, err := parsedSources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return sources
 }
 
@@ -321,9 +321,7 @@ func TestRunPackagesRunOneWay(t *testing.T) {
 func TestDocumentationLinks(t *testing.T) {
 	var links int
 	names, err := findFiles(".md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range names {
 		for _, target := range markdownLinks(t, name) {
 			links++
@@ -470,9 +468,7 @@ var (
 func markdownText(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return fencePattern.ReplaceAllString(string(text), "")
 }
 
@@ -520,9 +516,7 @@ func anchors(text string) (names []string) {
 func TestFaultsAreFound(t *testing.T) {
 	parse := func(name, text string) []source {
 		s, err := parseSource(name, []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return []source{s}
 	}
 	imports := func(name, imported string) []string {
@@ -598,9 +592,7 @@ func TestFaultsAreFound(t *testing.T) {
 // and share no state.
 func TestPurePackages(t *testing.T) {
 	list, err := os.ReadFile("scripts/pure-packages")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range strings.Fields(string(list)) {
 		dir := "."
 		if name != modulePath {
@@ -615,9 +607,7 @@ func TestPurePackages(t *testing.T) {
 				continue
 			}
 			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for _, i := range tree.Imports {
 				if path := strings.Trim(i.Path.Value, `"`); path == "sync" ||
 					path == "sync/atomic" || path == "os/exec" || path == "net/http" {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -45,13 +46,9 @@ func TestEventJSON(t *testing.T) {
 		Prev: signalbox.Hash{0xab}, Hash: signalbox.Hash{0xcd},
 	}
 	got, err := json.Marshal(e) // json.Marshal escapes <&> itself; MarshalJSON must not
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	own, err := e.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	zeros := strings.Repeat("0", 62)
 	want := `{"seq":7,"time":"2026-01-02T02:04:05.000000060Z","type":"PhaseChanged","work":"t1","session":"s1","actor":"ann",` +
 		`"data":{"a":"<&>"},"prev":"ab` + zeros + `","hash":"cd` + zeros + `"}`

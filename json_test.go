@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -70,13 +71,9 @@ func TestEventJSONRoundTrip(t *testing.T) {
 func checkRoundTrip[T json.Marshaler](t rapid.TB, v T) {
 	t.Helper()
 	own, err := v.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	escaped, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, text := range [][]byte{own, escaped} {
 		var decoded T
 		if err := json.Unmarshal(text, &decoded); err != nil {

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestReleaseFilesAgree checks that the files that build releases name the same platforms and the
@@ -13,9 +15,7 @@ func TestReleaseFilesAgree(t *testing.T) {
 	find := func(file, pattern string) string {
 		t.Helper()
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		found := regexp.MustCompile(pattern).FindSubmatch(text)
 		if found == nil {
 			t.Fatalf("%s has no match of %s", file, pattern)

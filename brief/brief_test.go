@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/brief"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -159,9 +160,7 @@ func TestAnswerInEveryFormat(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := zoo().Answer(tt.in, tt.format, tt.saved)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(tt.want, string(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -205,9 +204,7 @@ func TestFailed(t *testing.T) {
 
 func TestSave(t *testing.T) {
 	absolute, err := filepath.Abs("zoo.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var wrote string
 	saved := brief.Save(animal{Name: "<cow>"}, "zoo.json",
 		func(name string, data []byte) (string, error) {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/brief"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -31,13 +32,9 @@ func TestNumberIsAlwaysJSON(t *testing.T) {
 		f := rapid.OneOf(rapid.Float64(),
 			rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1)})).Draw(t, "f")
 		data, err := json.Marshal(brief.Number(f))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var back float64
-		if err := json.Unmarshal(data, &back); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(data, &back))
 		if want := brief.Finite(f, 0); back != want {
 			t.Fatalf("%v became %v, want %v", f, back, want)
 		}

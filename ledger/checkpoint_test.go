@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -21,18 +22,14 @@ func testKey(tb testing.TB, seed byte, origin string) (private, public string) {
 	tb.Helper()
 	private, public, err := GenerateKey(bytes.NewReader(append([]byte{seed}, make([]byte, 31)...)),
 		origin)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	return private, public
 }
 
 func signed(tb testing.TB, c Checkpoint, private string) []byte {
 	tb.Helper()
 	text, err := Sign(c, private)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	return text
 }
 
@@ -40,13 +37,9 @@ func signed(tb testing.TB, c Checkpoint, private string) []byte {
 func signText(tb testing.TB, text, private string) []byte {
 	tb.Helper()
 	signer, err := note.NewSigner(private)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	message, err := note.Sign(&note.Note{Text: text}, signer)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	return message
 }
 
@@ -62,9 +55,7 @@ func TestKeys(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		seed := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "seed")
 		private, public, err := GenerateKey(bytes.NewReader(seed), testOrigin)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if derived, err := PublicKey(private); err != nil || derived != public {
 			t.Fatalf("PublicKey = %q, %v, want %q", derived, err, public)
 		}

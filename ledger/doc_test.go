@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -23,9 +24,7 @@ var examplePattern = regexp.MustCompile("(?ms)^<!-- example: (\\w+) -->\n```\\w+
 func documentExamples(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/reference/ledger-format.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	examples := map[string]string{}
 	for _, match := range examplePattern.FindAllStringSubmatch(string(text), -1) {
 		examples[match[1]] = match[2]
@@ -47,9 +46,7 @@ func eventOfLine(t *testing.T, line string) outsiderEvent {
 		outsiderEvent
 		Data json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(line), &e); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(line), &e))
 	first, last := strings.Index(line, `"data":`), strings.LastIndex(line, `,"prev":"`)
 	e.outsiderEvent.Data = line[first+len(`"data":`) : last]
 	return e.outsiderEvent
@@ -66,9 +63,7 @@ func TestEventLines(t *testing.T) {
 	new(ledger.Tail).Seal(events)
 	for _, e := range events {
 		line, err := e.MarshalJSON() // not json.Marshal, which would escape HTML
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got := hex.EncodeToString(
 			sum(eventOfLine(t, string(line)).preimage())); got != e.Hash.String() {
 			t.Errorf("%s\nhas hash %s", line, got)
@@ -111,9 +106,7 @@ func TestDocumentShowsTheVectors(t *testing.T) {
 	var v outsiderVectors
 	readJSON(t, "testdata/vectors.json", &v)
 	proof, err := os.ReadFile("testdata/proof.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	examples := documentExamples(t)
 	if e := eventOfLine(t, examples["event"]); e.Hash != v.Events[0].Hash {
 		t.Errorf("the event shown is %+v, want %+v", e, v.Events[0])

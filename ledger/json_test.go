@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -21,13 +22,9 @@ func TestHashFromJSON(t *testing.T) {
 		}
 		e.Hash = Sum(&e)
 		text, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var decoded signalbox.Event
-		if err := json.Unmarshal(text, &decoded); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(text, &decoded))
 		if got := Sum(&decoded); got != e.Hash || decoded.Hash != e.Hash {
 			t.Fatalf("hash %s, want %s, from %s", got, e.Hash, text)
 		}

@@ -3,7 +3,6 @@ package ledger
 import (
 	"crypto/ed25519"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -76,19 +75,17 @@ func newSigner(private string) (note.Signer, error) {
 
 // errBadSigningKey does not quote the key, which may be most of a secret.
 func errBadSigningKey() error {
-	return &signalbox.Error{
-		Code: signalbox.CodeFailed, Err: errors.New("the signing key is damaged"),
-		Hint: "restore it from a copy; it is one line that starts with PRIVATE+KEY+",
-	}
+	return signalbox.CodeFailed.Errorf(
+		"restore it from a copy; it is one line that starts with PRIVATE+KEY+",
+		"the signing key is damaged")
 }
 
 func newVerifier(public string) (note.Verifier, error) {
 	verifier, err := note.NewVerifier(public)
 	if err != nil {
-		return nil, &signalbox.Error{
-			Code: signalbox.CodeUsage, Err: fmt.Errorf("public key %q: %w", public, err),
-			Hint: "a public key is one line NAME+HASH+KEY; 'signalbox ledger key' prints the key of a box",
-		}
+		return nil, signalbox.CodeUsage.Errorf(
+			"a public key is one line NAME+HASH+KEY; 'signalbox ledger key' prints the key of a box",
+			"public key %q: %w", public, err)
 	}
 	return verifier, nil
 }

@@ -69,6 +69,6 @@ func timeInRange(t time.Time) bool {
 
 // unverified returns the error for input that fails verification.
 func unverified(hint, format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf(format, args...),
-		Hint: hint}
+	return signalbox.CodeUnverified.Errorf(hint,
+		format, args...)
 }

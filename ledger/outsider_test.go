@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 type outsiderEvent struct {
@@ -177,12 +179,8 @@ type outsiderProof struct {
 func readJSON(t *testing.T, name string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, json.Unmarshal(text, into))
 }
 
 func unhexAll(hashes []string) (all [][]byte) {
@@ -232,9 +230,7 @@ func TestOutsiderChecksProof(t *testing.T) {
 	readJSON(t, "testdata/vectors.json", &v)
 	readJSON(t, "testdata/proof.json", &p)
 	size, root, err := openNote(p.Checkpoint, v.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	hash := sum(p.Event.preimage())
 	if p.Format != "signalbox-proof/v1" || p.Index != p.Event.Seq-1 ||
 		p.Event.Hash != hex.EncodeToString(hash) {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -31,9 +32,7 @@ func testProof(tb testing.TB, data string) (p *Proof, public string) {
 	tail.Seal(events)
 	checkpoint := signed(tb, Checkpoint{testOrigin, 3, tail.Tree.Root()}, private)
 	p, err := Prove(&events[1], checkpoint, public, yield(hashesOf(events)))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	return p, public
 }
 
@@ -52,9 +51,7 @@ func TestProofFile(t *testing.T) {
 		t.Fatalf("not JSON:\n%s", file)
 	}
 	read, err := ParseProof(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(p, read); diff != "" {
 		t.Errorf("came back changed (-want +got):\n%s", diff)
 	}
@@ -73,9 +70,7 @@ func TestProofFileOfOneEvent(t *testing.T) {
 	events, tail := makeLog(1)
 	p, err := Prove(&events[0], signed(t, Checkpoint{testOrigin, 1, tail.Tree.Root()}, private),
 		public, yield(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := checkFile(p.Format(), public); err != nil {
 		t.Errorf("%v\n%s", err, p.Format())
 	}
@@ -84,9 +79,7 @@ func TestProofFileOfOneEvent(t *testing.T) {
 func TestEveryEditOfAProofFileIsFound(t *testing.T) {
 	p, public := testProof(t, `{"pr_url":"https://example.org/1"}`)
 	file := p.Format()
-	if err := checkFile(file, public); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, checkFile(file, public))
 	refused := func(what string, at int, edited []byte) {
 		if !bytes.Equal(edited, file) && checkFile(edited, public) == nil {
 			t.Errorf("byte %d, %s: not found:\n%s", at, what, edited)
@@ -111,12 +104,8 @@ func TestParseProofRefusesOtherSpellings(t *testing.T) {
 	p, _ := testProof(t, `{"a":"é"}`)
 	file := p.Format()
 	var indented, compact bytes.Buffer
-	if err := json.Compact(&compact, file); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Indent(&indented, file, "", "\t"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Compact(&compact, file))
+	must.Succeed(t, json.Indent(&indented, file, "", "\t"))
 	replace := func(old,
 		new string) []byte {
 		return bytes.Replace(file, []byte(old), []byte(new), 1)

@@ -31,12 +31,10 @@ func Prove(e *signalbox.Event, checkpoint []byte, publicKey string,
 		return nil, fmt.Errorf("prove event %d: %w", e.Seq, err)
 	}
 	if e.Seq == 0 || e.Seq > c.Size {
-		return nil, &signalbox.Error{
-			Code: signalbox.CodeNotFound,
-			Err: fmt.Errorf("event %d is not covered by the checkpoint, which ends at event %d",
-				e.Seq, c.Size),
-			Hint: "create a new checkpoint with signalbox ledger checkpoint",
-		}
+		return nil, signalbox.CodeNotFound.Errorf(
+			"create a new checkpoint with signalbox ledger checkpoint",
+			"event %d is not covered by the checkpoint, which ends at event %d",
+			e.Seq, c.Size)
 	}
 	path, err := tlog.ProveRecord(int64(c.Size), int64(e.Seq-1), subtrees(hashes))
 	if err != nil {

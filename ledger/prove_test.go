@@ -12,6 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // yield returns an iterator over hashes, as a journal would.
@@ -56,9 +57,7 @@ func TestProveEveryEvent(t *testing.T) {
 				t.Fatalf("event %d of %d: %v", i+1, size, err)
 			}
 			path, err := tlog.ProveRecord(int64(size), int64(i), stored)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(fromTlog(path), p.Hashes); diff != "" {
 				t.Fatalf("event %d of %d (-tlog +got):\n%s", i+1, size, diff)
 			}
@@ -116,9 +115,7 @@ func TestCheckRefuses(t *testing.T) {
 	events, _ := makeLog(20)
 	hashes := hashesOf(events)
 	p, err := Prove(&events[4], signed(t, checkpointAt(hashes, 12), private), public, yield(hashes))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, change := range map[string]func(p *Proof){
 		"data": func(p *Proof) { p.Event.Data = []byte("{}") },
 		"data and hash": func(
@@ -189,9 +186,7 @@ func TestConsistency(t *testing.T) {
 func TestConsistencyRefuses(t *testing.T) {
 	leaves := someLeaves(40)
 	proof, err := ProveConsistency(11, 37, yield(leaves))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	older, newer := checkpointAt(leaves, 11), checkpointAt(leaves, 37)
 	for i := range proof {
 		bad := slices.Clone(proof)

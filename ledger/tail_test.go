@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 func TestSealThenExtend(t *testing.T) {
@@ -15,9 +16,7 @@ func TestSealThenExtend(t *testing.T) {
 	var read Tail
 	for _, e := range events {
 		e.Time = e.Time.In(time.FixedZone("east", 3600)) // as a reader may return it
-		if err := read.Extend(&e); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, read.Extend(&e))
 	}
 	if read != sealed {
 		t.Errorf("Seal ended at %+v, Extend at %+v", sealed, read)
@@ -101,9 +100,7 @@ func TestExtendRefuses(t *testing.T) {
 	} {
 		var tail Tail
 		for i := range 2 {
-			if err := tail.Extend(&events[i]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tail.Extend(&events[i]))
 		}
 		before, e := tail, events[2]
 		tt.change(&e)
@@ -123,9 +120,7 @@ func TestExtendDoesNotAllocate(t *testing.T) {
 	allocs := testing.AllocsPerRun(5, func() {
 		var tail Tail
 		for i := range events {
-			if err := tail.Extend(&events[i]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tail.Extend(&events[i]))
 		}
 	})
 	if allocs > 1 { // the tail itself, which is 2 KB

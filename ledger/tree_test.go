@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -25,9 +26,7 @@ func (s storedTree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 
 func (s *storedTree) add(tb rapid.TB, n int, leaf signalbox.Hash) {
 	hashes, err := tlog.StoredHashes(int64(n), leaf[:], s)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	*s = append(*s, hashes...)
 }
 
@@ -52,9 +51,7 @@ func TestTreeIsThatOfTlog(t *testing.T) {
 	var stored storedTree
 	for n, leaf := range append(someLeaves(300), signalbox.Hash{}) {
 		want, err := tlog.TreeHash(int64(n), stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if tree.Size() != uint64(n) || tree.Root() != signalbox.Hash(want) {
 			t.Fatalf("size %d, root %v, want size %d, root %v", tree.Size(), tree.Root(), n, want)
 		}
@@ -74,9 +71,7 @@ func TestTreeRandomLeaves(t *testing.T) {
 			stored.add(t, n, leaf)
 		}
 		want, err := tlog.TreeHash(int64(size), stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if tree.Root() != signalbox.Hash(want) {
 			t.Fatalf("root %v, want %v", tree.Root(), want)
 		}
@@ -119,9 +114,7 @@ func TestTreeBinary(t *testing.T) {
 	for n := range leaves {
 		tree := treeOf(leaves[:n])
 		data, err := tree.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var read Tree
 		if err := read.UnmarshalBinary(data); err != nil || read != tree {
 			t.Fatalf("tree of %d leaves does not come back: %v", n, err)
@@ -132,9 +125,7 @@ func TestTreeBinary(t *testing.T) {
 func TestTreeBinaryRefuses(t *testing.T) {
 	tree := treeOf(someLeaves(5))
 	data, err := tree.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	tooLarge := append([]byte{0x10}, make([]byte, 7+32)...)
 	for name, bad := range map[string][]byte{
 		"nothing":        nil,
@@ -156,9 +147,7 @@ func FuzzTreeBinary(f *testing.F) {
 	for _, n := range []int{0, 1, 2, 7, 70} {
 		tree := treeOf(someLeaves(n))
 		data, err := tree.MarshalBinary()
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Succeed(f, err)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/vectors.json and testdata/proof.json")
@@ -89,9 +90,7 @@ func makeVectors(t *testing.T) (vectors, []byte) {
 	var v vectors
 	v.PrivateKey, v.PublicKey = testKey(t, 42, "signalbox.example/vectors")
 	origin, err := KeyName(v.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	events := vectorEvents()
 	var tail Tail
 	for i := range events {
@@ -106,14 +105,10 @@ func makeVectors(t *testing.T) (vectors, []byte) {
 		Checkpoint{origin, vectorsOlder, v.Events[vectorsOlder-1].Root}, v.PrivateKey))
 	v.Checkpoint = string(signed(t, Checkpoint{origin, tail.Seq, tail.Tree.Root()}, v.PrivateKey))
 	v.Consistency, err = ProveConsistency(vectorsOlder, tail.Seq, yield(hashesOf(events)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	proof, err := Prove(&events[vectorsProved-1], []byte(v.Checkpoint), v.PublicKey,
 		yield(hashesOf(events)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return v, proof.Format()
 }
 
@@ -124,13 +119,9 @@ func TestVectors(t *testing.T) {
 		writeVectors(t, made, madeProof)
 	}
 	text, err := os.ReadFile(vectorsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var stored vectors
-	if err := json.Unmarshal(text, &stored); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &stored))
 	if diff := cmp.Diff(stored, made); diff != "" {
 		t.Errorf("%s (-stored +made):\n%s", vectorsFile, diff)
 	}
@@ -142,9 +133,7 @@ func TestVectors(t *testing.T) {
 
 func writeVectors(t *testing.T, v vectors, proof []byte) {
 	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var escaped []byte
 	for _, r := range string(text) + "\n" {
 		if r >= 0x7f && (unicode.IsControl(r) || isDirectionMark(r)) {
@@ -153,22 +142,16 @@ func writeVectors(t *testing.T, v vectors, proof []byte) {
 			escaped = append(escaped, string(r)...)
 		}
 	}
-	if err := errors.Join(os.WriteFile(vectorsFile, escaped, 0o644),
-		os.WriteFile(proofFileName, proof, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.WriteFile(vectorsFile, escaped, 0o644),
+		os.WriteFile(proofFileName, proof, 0o644)))
 }
 
 func TestVectorsVerify(t *testing.T) {
 	v, file := makeVectors(t)
 	older, err := OpenCheckpoint([]byte(v.OlderCheckpoint), v.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	newer, err := OpenCheckpoint([]byte(v.Checkpoint), v.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := CheckConsistency(older, newer, v.Consistency); err != nil {
 		t.Error(err)
 	}

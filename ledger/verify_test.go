@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -32,9 +33,7 @@ func readFrom(events []signalbox.Event, page int) ReadFunc {
 
 func verify(tb rapid.TB, events []signalbox.Event, head int, opts *VerifyOptions) Report {
 	report, err := Verify(context.Background(), uint64(head), readFrom(events, 0), opts)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	return report
 }
 
@@ -63,9 +62,7 @@ func TestVerifyWholeLogs(t *testing.T) {
 	for n := range len(all) + 1 {
 		var tail Tail
 		for i := range n {
-			if err := tail.Extend(&all[i]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tail.Extend(&all[i]))
 		}
 		want := Report{OK: true, Events: uint64(n), Head: tail.Hash, Root: tail.Tree.Root()}
 		for _, opts := range []*VerifyOptions{nil, {}, {Chunk: 1}, {Chunk: 3, Workers: 5},

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 )
@@ -69,16 +70,14 @@ func checkOrder(t interface{ Errorf(string, ...any) }, signals []signalbox.Signa
 }
 
 // kitInputs returns the plain inputs of the recognition kit.
-func kitInputs(f interface{ Fatal(...any) }) (inputs []string) {
+func kitInputs(f must.Test) (inputs []string) {
 	files, err := filepath.Glob("../testdata/recognition/*.txtar")
 	if err != nil || len(files) == 0 {
 		f.Fatal("no recognition kit: ", err)
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Succeed(f, err)
 		for _, part := range txtar.Parse(data).Files {
 			if strings.HasSuffix(part.Name, "/input") {
 				inputs = append(inputs, string(part.Data))

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 )
@@ -94,9 +95,7 @@ func TestParseExitSeedExamples(t *testing.T) {
 	for _, c := range seedExits {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := transcript.ParseExit([]byte(c.json))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(&c.want, got); diff != "" {
 				t.Errorf("signal (-want +got):\n%s", diff)
 			}
@@ -221,9 +220,7 @@ func TestSessionCompletedFrom(t *testing.T) {
 	} {
 		got, err := json.Marshal(signalbox.SessionCompletedFrom("session-123", "actor-456",
 			&c.signal))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if diff := cmp.Diff(c.want, string(got)); diff != "" {
 			t.Errorf("event (-want +got):\n%s", diff)
 		}
@@ -253,9 +250,7 @@ func TestExitRoundTrip(t *testing.T) {
 			return json.MarshalIndent(v, "\t", "\r\n ")
 		}} {
 			data, err := marshal(want)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			got, err := transcript.ParseExit(data)
 			if err != nil {
 				t.Fatalf("%s: %v", data, err)

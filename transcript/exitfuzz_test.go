@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -58,9 +59,7 @@ func checkExitAccepted(t *testing.T, data []byte, got *signalbox.ExitSignal) {
 		t.Errorf("%q (-encoding/json +got):\n%s", data, diff)
 	}
 	marshalled, err := json.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if len(marshalled) > transcript.MaxExitBytes {
 		return // encoding/json escapes characters that HTML treats specially
 	}

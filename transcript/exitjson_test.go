@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -185,9 +186,7 @@ func TestParseExitStrings(t *testing.T) {
 func TestParseExitNulls(t *testing.T) {
 	got, err := transcript.ParseExit([]byte(exitHead +
 		` , "pr_url" : null , "evidence_bundle_ref":null,"notes":null}` + "\r\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got.PRURL != nil || got.EvidenceBundleRef != nil || got.Notes != nil {
 		t.Errorf("optional fields %v %v %v, want nil", got.PRURL, got.EvidenceBundleRef, got.Notes)
 	}
@@ -197,9 +196,7 @@ func TestParseExitEscapedKeysAndVariants(t *testing.T) {
 	data := strings.NewReplacer("protocol", `\u0070rotocol`, "REVIEW",
 		`\u0052EVIEW`).Replace(exitHead) + "}"
 	got, err := transcript.ParseExit([]byte(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got.PhaseCompleted != signalbox.PhaseReview {
 		t.Errorf("phase %q, want REVIEW", got.PhaseCompleted)
 	}

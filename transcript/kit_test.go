@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -56,9 +57,7 @@ func TestRecognitionKit(t *testing.T) {
 	total := 0
 	for _, path := range paths {
 		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if len(bytes.TrimSpace(archive.Comment)) == 0 {
 			t.Errorf("%s has no comment", path)
 		}
@@ -138,9 +137,7 @@ func (c *kitCase) checkStrip(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := stream.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, stream.Close())
 		if out.String() != got {
 			t.Errorf("strip stream, %s, differs (-whole +stream):\n%s", name,
 				cmp.Diff(got, out.String()))
@@ -293,13 +290,9 @@ func asList(v any) []any {
 func asJSON(t *testing.T, s signalbox.Signal) map[string]any {
 	t.Helper()
 	data, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var m map[string]any
-	if err := json.Unmarshal(data, &m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(data, &m))
 	return m
 }
 

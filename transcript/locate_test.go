@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -18,15 +19,11 @@ import (
 func TestLocate(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(kitGlob)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	located := map[string]int{}
 	for _, path := range paths {
 		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, c := range kitCases(t, filepath.Base(path), archive) {
 			o := c.options
 			o.Locate = true

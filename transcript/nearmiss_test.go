@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -30,9 +31,7 @@ type nearMissCase struct {
 
 func nearMissCases(t testing.TB) (cases []nearMissCase) {
 	data, err := os.ReadFile(nearMissList)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for line := range strings.Lines(string(data)) {
 		if strings.HasPrefix(line, "#") {
 			continue

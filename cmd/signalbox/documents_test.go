@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/portfolio"
+	"signalbox/internal/testkit/must"
 )
 
 // TestBuiltInTools checks that the configuration lists the names of the built-in tools.
@@ -32,9 +33,7 @@ func TestBuiltInTools(t *testing.T) {
 // replaced.
 func TestDocumentsNameWords(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, section, _ := strings.Cut(string(text), "\n### Oracle words and prompts\n")
 	section, _, _ = strings.Cut(section, "\n### ")
 	names := append(prompt.Segments(), prompt.Advices()...)

@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestEveryCommandHasHelp checks that the help of every command has an example of it.
 func TestEveryCommandHasHelp(t *testing.T) {
 	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": "", "briefFormats": "",
 		"briefOutputs": "inline"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var paths []string
 	err = kong.Visit(parser.Model.Node, func(node kong.Visitable, next kong.Next) error {
 		if command, ok := node.(*kong.Command); ok {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 var (
@@ -46,9 +48,7 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 	scriptFile := filepath.Join(dir, "rehearsal.script")
 	writeFile(t, scriptFile, script, 0o600)
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	session := exec.Command("sh", filepath.Join(here, "testdata", "howto.sh"),
 		filepath.Join(here, "..", "..", "examples"), scriptFile)
 	session.Dir, session.Env = dir, append(homeAt(filepath.Join(dir, "home")), "USER=ann")

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // workBeforeMain are the packages that may do work before main, which every command and every call
@@ -36,9 +38,7 @@ func TestWorkBeforeMain(t *testing.T) {
 	self := exec.Command(os.Args[0], "-test.run=^$")
 	self.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	trace, err := self.CombinedOutput()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	packages := regexp.MustCompile(
 		`(?m)^init (\S+) @.* clock, (\d+) bytes, (\d+) allocs$`).FindAllStringSubmatch(
 		string(trace), -1)

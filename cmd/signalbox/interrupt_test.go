@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox/internal/cli"
+	"signalbox/internal/testkit/must"
 )
 
 // interrupted runs a program in this process and interrupts it until it ends. The first interrupts
@@ -29,9 +30,7 @@ func interrupted(t *testing.T, p *cli.Program) (status int) {
 		case status = <-ended:
 			return status
 		case <-again.C:
-			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"signalbox/internal/rehearsal/modelserver"
 	"signalbox/internal/testkit/loopback"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/natsserver"
 	"signalbox/internal/testkit/pgserver"
 )
@@ -65,9 +66,7 @@ func TestScript(t *testing.T) {
 		t.Fatalf("found %d scripts: %v", len(scripts), err)
 	}
 	examples, err := filepath.Abs("../../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

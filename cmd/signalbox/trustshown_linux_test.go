@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // What changes while the user is asked is not trusted: neither the team's configuration nor where
@@ -36,10 +38,9 @@ func TestTrustOnlyWhatWasShown(t *testing.T) {
 					t.Errorf("status %d, want %d:\n%s", got, status, c.Written())
 				}
 				var answer struct{ Trusted bool }
-				if err := json.Unmarshal([]byte(project.piped("", "trust", "--show", "--json")),
-					&answer); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, json.Unmarshal([]byte(project.piped("", "trust", "--show",
+					"--json")),
+					&answer))
 				if answer.Trusted == changed {
 					t.Errorf("trusted: %t, changed: %t", answer.Trusted, changed)
 				}

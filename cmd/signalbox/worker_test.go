@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // newTestProject returns a box in a git repository, which becomes the working folder.
@@ -63,9 +64,7 @@ func TestWorkerOfAMovedLedger(t *testing.T) {
 	}
 	go io.Copy(io.Discard, lines)
 	opened, err := box.Open(t.Context(), b.dir, &box.Options{KeyFile: b.env[cli.KeyVariable]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer opened.Close()
 	if _, err := opened.Engine.Do(t.Context(),
 		rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1",

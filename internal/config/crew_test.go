@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 func mustParse(t *testing.T, text string) *Config {
@@ -240,9 +241,7 @@ func TestLoadPrompt(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	write(FileName, "roles:\n  critic:\n    prompt: critic.md\n")
 	prompt := filepath.Join(dir, "critic.md")

@@ -9,15 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // TestErrors has every error of Parse, and some of the YAML parser. Each case is a text and its
 // faults with their hints.
 func TestErrors(t *testing.T) {
 	data, err := os.ReadFile("testdata/errors.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	// On Windows, git may have changed the line ends.
 	cases := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n"),
 		"\n\n")[1:]

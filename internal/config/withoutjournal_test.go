@@ -1,6 +1,10 @@
 package config
 
-import "testing"
+import (
+	"testing"
+
+	"signalbox/internal/testkit/must"
+)
 
 // A configuration becomes one for a ledger in a file, and everything else in it stays.
 func TestWithoutJournal(t *testing.T) {
@@ -17,9 +21,7 @@ func TestWithoutJournal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			local, err := WithoutJournal([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if c := mustParse(t, string(local)); c.Journal != JournalSQLite || c.Cluster.isSet() ||
 				c.Slots != 3 {
 				t.Errorf("journal %q, cluster %+v, slots %d in:\n%s", c.Journal, c.Cluster, c.Slots,

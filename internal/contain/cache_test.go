@@ -15,33 +15,27 @@ import (
 	"signalbox/internal/durable"
 	"signalbox/internal/process"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // fillCache publishes a generation with one file in the Go cache.
 func fillCache(t *testing.T, c *Cache, text string) {
 	t.Helper()
 	from, err := c.Use()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	g, err := c.begin(from)
 	from.Release()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	folder := filepath.Join(g.folder, ".cache/go-build")
-	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, text),
-		[]byte(text), 0o600), g.publish(), c.Sweep()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.MkdirAll(folder, 0o700),
+		os.WriteFile(filepath.Join(folder, text),
+			[]byte(text), 0o600), g.publish(), c.Sweep()))
 }
 
 func generations(t *testing.T, c *Cache) (names []string) {
 	t.Helper()
 	all, err := os.ReadDir(c.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, entry := range all {
 		if entry.IsDir() {
 			names = append(names, entry.Name())
@@ -87,9 +81,7 @@ func TestCacheGenerations(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	third, err := c.begin(second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	info, err = os.Stat(filepath.Join(third.folder, ".cache/go-build/one"))
 	if err != nil || time.Since(info.ModTime()).Abs() > time.Hour {
 		t.Errorf("%v, %v", info, err)
@@ -111,9 +103,7 @@ func TestCacheGenerations(t *testing.T) {
 	// A generation that was not published, because its process was killed, is removed. One that is
 	// being made is not.
 	killed, err := c.begin(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := c.Sweep(); err != nil {
 		t.Error(err)
 	}
@@ -129,10 +119,8 @@ func TestCacheGenerations(t *testing.T) {
 		t.Errorf("left: %q", left)
 	}
 	// A name without a generation is an empty cache.
-	if err := durable.Replace(filepath.Join(c.dir, currentFile), []byte("../../etc"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, durable.Replace(filepath.Join(c.dir, currentFile), []byte("../../etc"),
+		0o600))
 	if g, err := c.Use(); g != nil || err != nil {
 		t.Errorf("a missing generation: %v, %v", g, err)
 	}
@@ -145,28 +133,20 @@ func TestCacheFollowsNoLinks(t *testing.T) {
 	c := OpenCache(box, config.Default())
 	secret := filepath.Join(t.TempDir(), "go-build")
 	home := filepath.Join(box, "home")
-	if err := errors.Join(os.MkdirAll(secret, 0o700), os.MkdirAll(home, 0o700),
+	must.Succeed(t, errors.Join(os.MkdirAll(secret, 0o700), os.MkdirAll(home, 0o700),
 		os.Symlink(filepath.Dir(secret), filepath.Join(home, ".cache")),
 		os.MkdirAll(filepath.Join(home, "go/pkg"), 0o700),
-		os.Symlink(secret, filepath.Join(home, "go/pkg/mod"))); err != nil {
-		t.Fatal(err)
-	}
+		os.Symlink(secret, filepath.Join(home, "go/pkg/mod"))))
 	g, err := c.begin(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.move(home, g.folder); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, c.move(home, g.folder))
 	if got := g.has(); len(got) != 0 {
 		t.Errorf("it has %q", got)
 	}
 	if _, err := os.Stat(secret); err != nil {
 		t.Error(err)
 	}
-	if err := g.publish(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, g.publish())
 	if g, err := c.Use(); g != nil || err != nil {
 		t.Errorf("an empty generation was published: %v, %v", g, err)
 	}
@@ -187,23 +167,17 @@ func TestCacheFolders(t *testing.T) {
 func TestCloneTree(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	at := time.Unix(1_700_000_000, 0)
-	if err := errors.Join(os.MkdirAll(filepath.Join(from, "d/e"), 0o700),
+	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Join(from, "d/e"), 0o700),
 		os.WriteFile(filepath.Join(from, "d/e/run"), []byte("text"), 0o700),
 		os.Symlink("/nowhere", filepath.Join(from, "link")),
 		os.Chtimes(filepath.Join(from, "d/e/run"), at, at),
 		os.Chmod(filepath.Join(from, "d/e"), 0o550), os.Chtimes(filepath.Join(from, "d/e"), at,
-			at)); err != nil {
-		t.Fatal(err)
-	}
+			at)))
 	socket, err := net.Listen("unix", filepath.Join(from, "socket"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { socket.Close() })
 	t.Cleanup(func() { os.Chmod(filepath.Join(from, "d/e"), 0o700) })
-	if err := cloneTree(from, to, 4); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cloneTree(from, to, 4))
 	info, err := os.Stat(filepath.Join(to, "d/e/run"))
 	if err != nil || info.Mode().Perm() != 0o700 || !info.ModTime().Equal(at) ||
 		sameFile(filepath.Join(from, "d/e/run"), filepath.Join(to, "d/e/run")) {
@@ -238,21 +212,15 @@ func TestAgentsGetTheCache(t *testing.T) {
 		m.Site.Cache.Copy = copies
 		for _, role := range []string{"developer", "critic"} {
 			g, err := m.Site.Cache.Use()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			p := m.Agent(Agent{Name: "a", Config: config.Agent{Command: []string{"sh"}}, Role: role,
 				Work: "T1", Dir: m.path("project/.signalbox/trees/T1"), Cache: g})
 			home := process.Getenv(p.Env, "HOME")
 			outside := filepath.Join(m.path("project"), "outside")
-			if err := errors.Join(os.MkdirAll(outside, 0o700), os.RemoveAll(home),
+			must.Succeed(t, errors.Join(os.MkdirAll(outside, 0o700), os.RemoveAll(home),
 				os.MkdirAll(home, 0o700),
-				os.Symlink(outside, filepath.Join(home, ".cache"))); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.Prepare(); err != nil {
-				t.Fatal(err)
-			}
+				os.Symlink(outside, filepath.Join(home, ".cache"))))
+			must.Succeed(t, p.Prepare())
 			text, err := os.ReadFile(filepath.Join(home, ".cache/go-build/one"))
 			if layered := len(p.Policy.Layers) == 1 &&
 				slices.Equal(p.Policy.Layers[0].Only,

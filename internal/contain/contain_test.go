@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/process"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // machine is a user with a home folder and a project with a box, in temporary folders.
@@ -27,14 +28,14 @@ func newMachine(t *testing.T, settings string) *machine {
 	root := t.TempDir()
 	m := &machine{t: t, root: root}
 	c, err := config.Parse([]byte(settings))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Host = Host{Home: filepath.Join(root, "home"), Environ: []string{"PATH=" + filepath.Join(root, "bin") + ":/usr/bin:relative", "HOME=" + filepath.Join(root, "home"),
-		"LANG=C.UTF-8", "LC_ALL=C", "http_proxy=http://proxy", "TERM=dumb", "SECRET=1",
-		"AWS_SECRET_ACCESS_KEY=2", "SSH_AUTH_SOCK=/run/agent",
-		"ANTHROPIC_API_KEY=a", "OPENAI_API_KEY=o", "GEMINI_API_KEY=g", "MISTRAL_API_KEY=m",
-		"GOOGLE_CLOUD_PROJECT=p", "CODEX_HOME=" + filepath.Join(root, "home/.codex")}}
+	must.Succeed(t, err)
+	m.Host = Host{Home: filepath.Join(root, "home"),
+		Environ: []string{"PATH=" + filepath.Join(root, "bin") + ":/usr/bin:relative", "HOME=" +
+			filepath.Join(root, "home"),
+			"LANG=C.UTF-8", "LC_ALL=C", "http_proxy=http://proxy", "TERM=dumb", "SECRET=1",
+			"AWS_SECRET_ACCESS_KEY=2", "SSH_AUTH_SOCK=/run/agent",
+			"ANTHROPIC_API_KEY=a", "OPENAI_API_KEY=o", "GEMINI_API_KEY=g", "MISTRAL_API_KEY=m",
+			"GOOGLE_CLOUD_PROJECT=p", "CODEX_HOME=" + filepath.Join(root, "home/.codex")}}
 	m.Config, m.Project, m.Box = c, filepath.Join(root, "project"),
 		filepath.Join(root, "project", ".signalbox")
 	m.Git = []string{filepath.Join(root, "project", ".git")}
@@ -52,12 +53,8 @@ func (m *machine) path(name string) string { return filepath.Join(m.root, name) 
 func (m *machine) write(name, text string) string {
 	m.t.Helper()
 	file := m.path(name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Succeed(m.t, os.MkdirAll(filepath.Dir(file), 0o700))
+	must.Succeed(m.t, os.WriteFile(file, []byte(text), 0o700))
 	return file
 }
 
@@ -250,9 +247,7 @@ func TestPolicyHidesTheBox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, "")
 			c, err := config.Parse([]byte(strings.ReplaceAll(tt.settings, "ROOT", m.root)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			m.Config = c
 			p := m.Agent(Agent{Name: "a", Role: "developer", Work: "T1",
 				Temp: m.path("project/.signalbox/tmp/s"), Dir: m.path(tt.dir)})
@@ -273,9 +268,7 @@ func TestPolicyHidesTheBox(t *testing.T) {
 // A home folder in a folder of the system, or behind a link, is as private as any other.
 func TestUnusualHome(t *testing.T) {
 	m := newMachine(t, "")
-	if err := os.Symlink(m.path("home"), m.path("link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(m.path("home"), m.path("link")))
 	m.Home = m.path("link")
 	m.Environ = append(m.Environ, "PATH="+m.path("home")+":"+m.root+":"+m.path("link")+":"+
 		m.path("bin")+":/")
@@ -295,13 +288,9 @@ func TestUnusualHome(t *testing.T) {
 func TestLinksInTheWorkingCopy(t *testing.T) {
 	m := newMachine(t, "")
 	dir := m.path("project/.signalbox/trees/T1")
-	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(dir, ".git")))
 	for _, name := range []string{"agent.sh", ".git", "script"} {
-		if err := os.Symlink(m.path("home/.ssh/id"), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(m.path("home/.ssh/id"), filepath.Join(dir, name)))
 	}
 	outside := m.write("project/agents.script", "")
 	for _, argv := range [][]string{{"./agent.sh"}, {filepath.Join(dir, "agent.sh")},
@@ -323,12 +312,8 @@ func TestInstallation(t *testing.T) {
 	m := newMachine(t, "")
 	link := func(to, name string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(m.path(name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(m.path(to), m.path(name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(m.path(name)), 0o700))
+		must.Succeed(t, os.Symlink(m.path(to), m.path(name)))
 	}
 	m.write("node/bin/node", "")
 	m.write("npm/lib/node_modules/@x/codex/bin/codex.js", "#!/usr/bin/env node\n")
@@ -454,12 +439,8 @@ func TestForgedGitFile(t *testing.T) {
 	dir, secret := t.TempDir(), t.TempDir()
 	forge := func(name, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	forge(filepath.Join(dir, ".git"), "gitdir: "+secret+"\n")
 	if got := gitAround(dir); got != nil {
@@ -542,14 +523,11 @@ func TestTeamFilesAreFixed(t *testing.T) {
 	m.write("project/prompts/critic.md", "")
 	m.write("project/.signalbox/trees/T1/signalbox.yaml", "")
 	real, err := filepath.EvalSymlinks(m.Project)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Config.TeamFiles = []string{filepath.Join(real, "signalbox.yaml"), filepath.Join(real, "prompts/critic.md"), filepath.Join(real, "prompts/none.md")}
+	must.Succeed(t, err)
+	m.Config.TeamFiles = []string{filepath.Join(real, "signalbox.yaml"),
+		filepath.Join(real, "prompts/critic.md"), filepath.Join(real, "prompts/none.md")}
 	link := m.path("link")
-	if err := os.Symlink(m.Project, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(m.Project, link))
 	for _, dir := range []string{m.Project, link} {
 		want := []string{filepath.Join(dir, ".git"), filepath.Join(dir, "signalbox.yaml"),
 			filepath.Join(dir, "prompts/critic.md")}

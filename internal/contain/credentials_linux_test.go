@@ -12,20 +12,17 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/process"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // run runs a program in its sandbox, and returns what it writes.
 func (m *machine) run(p *Program, dir string, argv ...string) string {
 	m.t.Helper()
-	if err := p.Prepare(); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Succeed(m.t, p.Prepare())
 	var out bytes.Buffer
 	started, err := process.Start(process.Spec{Argv: argv, Dir: dir,
 		Env: slices.Concat(p.Base, p.Env), Sandbox: p.Policy, Stdout: &out, Stderr: &out}, nil)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.Succeed(m.t, err)
 	started.Wait()
 	return out.String()
 }
@@ -66,9 +63,7 @@ func TestCredentialsAreHidden(t *testing.T) {
 			replace := strings.NewReplacer("<file>", file, "<home>", m.Home, "<root>",
 				m.root).Replace
 			c, err := config.Parse([]byte(replace(tt.settings)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			m.Config = c
 			if tt.environ != "" {
 				m.Environ = append(m.Environ, replace(tt.environ))
@@ -146,9 +141,7 @@ func TestOwnFolderIsHidden(t *testing.T) {
 				m.KeyFile = filepath.Join(m.Own, "keys/x.key")
 			}
 			c, err := config.Parse([]byte(strings.ReplaceAll(tt.settings, "<home>", m.Home)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			m.Config = c
 			tree := m.path("project/.signalbox/trees/T1")
 			for who, p := range map[string]*Program{
@@ -185,9 +178,7 @@ func TestOwnFolder(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "settings"))
 	made, err := box.Init(t.Context(), filepath.Join(home, "project", box.FolderName), "ann", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	keys, err := filepath.Glob(filepath.Join(ThisHost().Own, "keys", "*.key"))
 	if err != nil || len(keys) != 1 {
 		t.Errorf("%q has the keys %q, %v; the box is %+v", ThisHost().Own, keys, err, made)

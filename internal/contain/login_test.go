@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 func TestMissingLogin(t *testing.T) {
@@ -17,12 +18,8 @@ func TestMissingLogin(t *testing.T) {
 	write := func(name, text string) {
 		t.Helper()
 		name = filepath.Join(home, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	claude := config.Agent{Preset: config.PresetClaude}
 	h := Host{Home: home}

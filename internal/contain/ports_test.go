@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 // TestPorts checks that all who work in a folder know its ports, and may use them where only some
@@ -19,9 +20,7 @@ func TestPorts(t *testing.T) {
 		"sandbox: off":              "on",
 	} {
 		c, err := config.Parse([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		site := Site{Host: Host{Home: t.TempDir()}, Config: c, Box: dir, Project: dir}
 		for name, p := range map[string]*Program{
 			"agent": site.Agent(Agent{Name: "a", Config: config.Agent{Command: []string{"sh"}},

@@ -9,6 +9,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 func TestSettingsAndLogins(t *testing.T) {
@@ -30,9 +31,7 @@ func TestSettingsAndLogins(t *testing.T) {
 			p := m.agent(config.Agent{Preset: preset})
 			home := m.path("project/.signalbox/state/T1/developer-a")
 			for range 2 { // the second time, over what a program left
-				if err := p.Prepare(); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, p.Prepare())
 				if text, err := os.ReadFile(filepath.Join(home, tt.settings)); string(
 					text) != "settings" {
 					t.Errorf("settings %q, %v", text, err)
@@ -41,10 +40,8 @@ func TestSettingsAndLogins(t *testing.T) {
 					tt.login)); string(text) != "login" {
 					t.Errorf("the login is %q, %v", text, err)
 				}
-				if err := os.WriteFile(filepath.Join(home, tt.settings), []byte("planted"),
-					0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(home, tt.settings), []byte("planted"),
+					0o600))
 			}
 			if got := process.Getenv(p.Env, tt.variable); got != filepath.Join(home, tt.home) {
 				t.Errorf("%s=%s", tt.variable, got)
@@ -53,13 +50,9 @@ func TestSettingsAndLogins(t *testing.T) {
 				"project/.signalbox/trees/T1")
 			// Settings that the user removed do not stay, and neither does a login for another
 			// server.
-			if err := os.Remove(m.path("home/" + tt.settings)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(m.path("home/"+tt.settings)))
 			p = m.agent(config.Agent{Preset: preset, BaseURL: "http://h"})
-			if err := p.Prepare(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, p.Prepare())
 			if _, err := os.Lstat(filepath.Join(home, tt.settings)); err == nil {
 				t.Error("old settings stayed")
 			}
@@ -83,22 +76,14 @@ func TestPlantedLinks(t *testing.T) {
 		"in place": func() error { return os.MkdirAll(filepath.Join(home, ".codex/config.toml/x"), 0o700) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.RemoveAll(home); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.RemoveAll(home))
 			folder := home
 			if name == "file" {
 				folder = filepath.Join(home, ".codex")
 			}
-			if err := os.MkdirAll(folder, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := plant(); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.agent(config.Agent{Preset: "codex"}).Prepare(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.MkdirAll(folder, 0o700))
+			must.Succeed(t, plant())
+			must.Succeed(t, m.agent(config.Agent{Preset: "codex"}).Prepare())
 			if text, err := os.ReadFile(victim); string(text) != "untouched" {
 				t.Errorf("the other file has %q, %v", text, err)
 			}
@@ -113,16 +98,12 @@ func TestPlantedLinks(t *testing.T) {
 func TestCleanAndRemoveState(t *testing.T) {
 	m := newMachine(t, "")
 	p := m.agent(config.Agent{})
-	if err := p.Prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Prepare())
 	for _, name := range []string{"project/.signalbox/tmp/w-1.1/a/b",
 		"project/.signalbox/state/T1/developer-a/go/pkg/mod/x"} {
 		m.write(name, "")
 		// like go's module cache
-		if err := os.Chmod(filepath.Dir(m.path(name)), 0o500); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(filepath.Dir(m.path(name)), 0o500))
 	}
 	if err := p.Clean(); err != nil {
 		t.Error(err)
@@ -141,22 +122,16 @@ func TestPublicParts(t *testing.T) {
 	m := newMachine(t, "")
 	for name, mode := range map[string]os.FileMode{"etc/passwd": 0o644, "etc/shadow": 0o640,
 		"etc/ssh/host_key": 0o600, "etc/ssh/config": 0o644, "etc/ssl/cert": 0o644} {
-		if err := os.Chmod(m.write(name, ""), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(m.write(name, ""), mode))
 	}
 	for _, name := range []string{"etc", "etc/ssh", "etc/ssl"} {
-		if err := os.Chmod(m.path(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(m.path(name), 0o755))
 	}
 	// A policy would allow what a link leads to.
 	for name, to := range map[string]string{"etc/shell": "/usr/bin",
 		"etc/mtab": "/proc/self/mounts", "etc/secret": m.path("etc/shadow"),
 		"etc/private": m.path("home")} {
-		if err := os.Symlink(to, m.path(name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(to, m.path(name)))
 	}
 	m.want("public", publicParts(m.path("etc")), "etc/passwd", "etc/shell", "etc/ssh/config",
 		"etc/ssl")
@@ -177,15 +152,9 @@ func TestGitSettings(t *testing.T) {
 	} {
 		home := process.Getenv(p.Env, "HOME")
 		settings := filepath.Join(home, ".config/git/config")
-		if err := os.MkdirAll(filepath.Dir(settings), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(m.write("victim", "untouched"), settings); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Prepare(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(settings), 0o700))
+		must.Succeed(t, os.Symlink(m.write("victim", "untouched"), settings))
+		must.Succeed(t, p.Prepare())
 		if text, err := os.ReadFile(m.path("victim")); string(text) != "untouched" {
 			t.Errorf("%s: wrote %q, %v", name, text, err)
 		}

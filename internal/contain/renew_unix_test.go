@@ -18,6 +18,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 // codexLogin returns a login of codex with a number in its tokens.
@@ -44,17 +45,13 @@ func (l *loginTest) start(name string) (p *Program, copied string) {
 		Role: "developer", Work: "T1",
 		Temp: l.path("tmp/" + name), Dir: l.path("project/.signalbox/trees/T1"),
 		Argv: []string{"tool"}})
-	if err := p.Prepare(); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Succeed(l.t, p.Prepare())
 	return p, filepath.Join(p.home, ".codex/auth.json")
 }
 
 func (l *loginTest) do(errs ...error) {
 	l.t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Succeed(l.t, errors.Join(errs...))
 }
 
 // look lets a program's watcher look once.
@@ -100,9 +97,7 @@ func TestLoginIsACopy(t *testing.T) {
 				}
 				user := m.write(filepath.Join(folder, tt.login), `{"x": 1}`)
 				p := m.agent(config.Agent{Preset: preset})
-				if err := p.Prepare(); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, p.Prepare())
 				copied := filepath.Join(p.home, tt.folder, tt.login)
 				if info, err := os.Lstat(copied); err != nil || !info.Mode().IsRegular() ||
 					info.Mode().Perm() != 0o600 {
@@ -136,9 +131,7 @@ func TestTokenInsteadOfALogin(t *testing.T) {
 	for name, a := range map[string]config.Agent{"mine": {Preset: "claude",
 		Env: map[string]string{tokenVariable: "t"}}, "": {Preset: "claude"}} {
 		p := m.agent(a)
-		if err := p.Prepare(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.Prepare())
 		_, err := os.Lstat(filepath.Join(p.home, ".claude/.credentials.json"))
 		if given := err == nil; given != (name == "") {
 			t.Errorf("with %q: login given: %v", name, given)
@@ -521,9 +514,7 @@ func TestNoCopyWithoutASandbox(t *testing.T) {
 	m := newMachine(t, "sandbox: off")
 	m.write("home/.codex/auth.json", codexLogin(1))
 	p := m.agent(config.Agent{Preset: "codex"})
-	if err := p.Prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Prepare())
 	p.WatchLogins(t.Context())
 	if refused, err := p.RenewLogins(); err != nil || refused != nil ||
 		process.Getenv(p.Env, "CODEX_HOME") != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -49,9 +50,7 @@ func testRenewal(t *testing.T, file, base string, cases []renewalCase) {
 			user := replace(base, tt.user)
 			renewed, refused, err := renewLogin(file, []byte(base), []byte(user),
 				[]byte(replace(base, tt.copied)), renewedAt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(replace(user, tt.renewed), string(renewed)); diff != "" {
 				t.Errorf("the user's file (-want +got):\n%s", diff)
 			}
@@ -254,7 +253,8 @@ func TestRenewOpencode(t *testing.T) {
 				tokens...), renewed: tokens},
 		{name: "a server that sends commands",
 			copied: append([]string{`{` + "\n",
-				`{"http://attacker.example": {"type": "wellknown", "key": "X", "token": "y"},` + "\n"},
+				`{"http://attacker.example": {"type": "wellknown", "key": "X", "token": "y"},` +
+					"\n"},
 				tokens...),
 			renewed: tokens, refused: []string{`"http://attacker.example" is new`}},
 		{name: "an entry becomes such a server", copied: []string{`"type": "api", "key": "sk-a"`,
@@ -443,16 +443,12 @@ func TestOnlyTokensChange(t *testing.T) {
 			property.Check(t, func(t *rapid.T) {
 				var copied any
 				start := rapid.SampledFrom(starts).Draw(t, "start")
-				if err := json.Unmarshal([]byte(start), &copied); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, json.Unmarshal([]byte(start), &copied))
 				for range rapid.IntRange(0, 6).Draw(t, "changes") {
 					copied = mutate(t, copied)
 				}
 				text, err := json.Marshal(copied)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				checkRenewal(t, file, []byte(sample), text)
 				if renewed, _, _ := renewLogin(file, []byte(sample), []byte(sample), text,
 					renewedAt); string(renewed) != sample {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 func TestExceeds(t *testing.T) {
@@ -68,9 +69,7 @@ func TestWatchSize(t *testing.T) {
 				got != nil {
 				t.Error("it is watched without a limit")
 			}
-			if err := p.EmptyHome(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, p.EmptyHome())
 			if _, err := os.Lstat(m.path(home)); (err != nil) != tt.emptied {
 				t.Errorf("the home folder was emptied: %v", err)
 			}

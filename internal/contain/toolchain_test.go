@@ -9,16 +9,13 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 func (m *machine) link(to, name string) {
 	m.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(m.path(name)), 0o700); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.Symlink(m.path(to), m.path(name)); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Succeed(m.t, os.MkdirAll(filepath.Dir(m.path(name)), 0o700))
+	must.Succeed(m.t, os.Symlink(m.path(to), m.path(name)))
 }
 
 // onPath puts folders first on PATH.
@@ -142,7 +139,8 @@ func TestLoginsInToolchains(t *testing.T) {
 			private: []string{".nvm/versions/node/v20/etc/npmrc", ".nvm/.npmrc"}},
 		"nodenv": {want: []string{".nodenv/versions/20/bin/node"},
 			private: []string{".nodenv/versions/20/etc/npmrc"}},
-		"fnm": {want: []string{".local/share/fnm/node-versions/v20/installation/bin/node"}, private: []string{".local/share/fnm/node-versions/v20/installation/etc/npmrc"}},
+		"fnm": {want: []string{".local/share/fnm/node-versions/v20/installation/bin/node"},
+			private: []string{".local/share/fnm/node-versions/v20/installation/etc/npmrc"}},
 		"volta": {want: []string{".volta/bin/node", ".volta/tools/image/node/20/bin/node"},
 			private: []string{".volta/hooks.json", ".volta/tools/image/node/20/etc/npmrc"}},
 		"pnpm": {want: []string{".local/share/pnpm/pnpm",
@@ -158,7 +156,8 @@ func TestLoginsInToolchains(t *testing.T) {
 			private: []string{".rbenv/versions/3/etc/gemrc"}},
 		"asdf": {want: []string{".asdf/asdf.sh", ".asdf/installs/rust/1/bin/cargo"},
 			private: []string{".asdf/installs/rust/1/credentials.toml",
-				".asdf/installs/nodejs/20/.npm/etc/npmrc", ".asdf/installs/maven/3/conf/settings.xml"}},
+				".asdf/installs/nodejs/20/.npm/etc/npmrc",
+				".asdf/installs/maven/3/conf/settings.xml"}},
 		"mise": {want: []string{".local/share/mise/installs/node/20/bin/node"},
 			private: []string{".local/share/mise/installs/node/20/etc/npmrc",
 				".local/share/mise/installs/python/3/pip.conf"}},
@@ -182,9 +181,7 @@ func TestLoginsInToolchains(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, "")
 			for _, file := range slices.Concat(tt.want, tt.private) {
-				if err := os.Chmod(m.write("home/"+file, ""), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Chmod(m.write("home/"+file, ""), 0o600))
 			}
 			if tt.path != "" {
 				m.write("home/"+tt.path+"/x", "")
@@ -197,9 +194,7 @@ func TestLoginsInToolchains(t *testing.T) {
 			var argv []string
 			if tt.argv != "" {
 				argv = []string{m.path("home/" + tt.argv)}
-				if err := os.Chmod(argv[0], 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Chmod(argv[0], 0o700))
 			}
 			p := m.agent(config.Agent{Command: argv}, argv...)
 			for _, file := range tt.want {

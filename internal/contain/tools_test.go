@@ -9,24 +9,21 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/durable"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // openTools opens tools whose temporary files are in a folder of the test.
 func openTools(t *testing.T, m *machine) *Tools {
 	t.Helper()
 	tools, err := m.OpenTools(m.Project)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return tools
 }
 
 // die releases the lock of tools as the system does when their process is killed.
 func die(t *testing.T, tools *Tools) {
 	t.Helper()
-	if err := errors.Join(durable.UnlockFile(tools.lock), tools.lock.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(durable.UnlockFile(tools.lock), tools.lock.Close()))
 }
 
 func exists(name string) bool {
@@ -37,9 +34,7 @@ func exists(name string) bool {
 // useTemp makes a folder of the machine the system's folder for temporary files.
 func (m *machine) useTemp(name string) {
 	m.t.Helper()
-	if err := os.MkdirAll(m.path(name), 0o700); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Succeed(m.t, os.MkdirAll(m.path(name), 0o700))
 	m.t.Setenv("TMPDIR", m.path(name))
 	m.t.Setenv("TMP", m.path(name)) // on Windows
 }
@@ -50,9 +45,7 @@ func TestTools(t *testing.T) {
 	m.Box = ""
 	tools := openTools(t, m)
 	p, err := tools.Prepare(config.Sandbox{Mode: sandbox.Warn}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, folder := range []string{p.home, p.Policy.Temp} {
 		if !exists(folder) {
 			t.Errorf("there is no folder %s", folder)
@@ -61,9 +54,7 @@ func TestTools(t *testing.T) {
 			t.Errorf("a tool could remove the lock in %s", folder)
 		}
 	}
-	if err := tools.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tools.Close())
 	if left, err := os.ReadDir(m.path("temp")); len(left) > 0 || err != nil {
 		t.Errorf("Close left %v, %v", left, err)
 	}
@@ -79,9 +70,7 @@ func TestToolsOfKilledProcesses(t *testing.T) {
 	}
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 
 	dead, live := openTools(t, m), openTools(t, m)

@@ -8,6 +8,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 )
 
 // doctor has a problem with an agent exactly if a run would not start because of it. An agent that
@@ -27,9 +28,7 @@ func TestDoctorAgreesWithRun(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := config.Parse([]byte(agents + tt.settings))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			var checks []box.Check
 			for _, command := range Commands(c) {
 				check := box.Check{Name: "agent " + command.Name, Health: box.Healthy}

@@ -7,6 +7,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/contain"
 	"signalbox/internal/core/box"
+	"signalbox/internal/testkit/must"
 )
 
 func TestLogins(t *testing.T) {
@@ -15,10 +16,10 @@ func TestLogins(t *testing.T) {
 	}
 	c, err := config.Parse(
 		[]byte("agents: {mine: {command: [x]}}\nagent: [claude, codex, gemini, mine]"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checks := []box.Check{{Name: "agent claude", Health: box.Healthy}, {Name: "agent codex", Health: box.Healthy}, {Name: "agent gemini", Health: box.Problem}, {Name: "agent mine", Health: box.Healthy}}
+	must.Succeed(t, err)
+	checks := []box.Check{{Name: "agent claude", Health: box.Healthy},
+		{Name: "agent codex", Health: box.Healthy}, {Name: "agent gemini", Health: box.Problem},
+		{Name: "agent mine", Health: box.Healthy}}
 	host := contain.Host{Home: t.TempDir(), Environ: []string{"OPENAI_API_KEY=x"}}
 	found := logins(c, host, checks)
 	if len(found) != 2 || found[0].Name != "login claude" || found[0].Health != box.Warning ||

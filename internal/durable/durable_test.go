@@ -11,15 +11,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // checkFolder fails unless a folder has exactly these files.
 func checkFolder(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	got := map[string]string{}
 	for _, entry := range entries {
 		content := []byte("a folder")
@@ -38,9 +38,7 @@ func checkFolder(t *testing.T, dir string, want map[string]string) {
 func checkMode(t *testing.T, name string, want fs.FileMode) {
 	t.Helper()
 	info, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := info.Mode().Perm(); got != want && runtime.GOOS != "windows" {
 		t.Errorf("%s has mode %o, want %o", name, got, want)
 	}
@@ -53,9 +51,7 @@ func TestReplace(t *testing.T) {
 		content string
 		mode    fs.FileMode
 	}{{"first", 0o600}, {"second, and longer", 0o644}, {"", 0o600}} {
-		if err := Replace(name, []byte(step.content), step.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, Replace(name, []byte(step.content), step.mode))
 		checkFolder(t, dir, map[string]string{"file": step.content})
 		checkMode(t, name, step.mode)
 	}
@@ -63,9 +59,7 @@ func TestReplace(t *testing.T) {
 
 func TestFailedReplaceChangesNothing(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "folder", "inner"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(dir, "folder", "inner"), 0o700))
 	if err := Replace(filepath.Join(dir, "folder"), []byte("x"), 0o600); err == nil {
 		t.Error("a folder was replaced by a file")
 	}
@@ -83,9 +77,7 @@ func TestReplaceIsAtomic(t *testing.T) {
 	}
 	name := filepath.Join(t.TempDir(), "file")
 	contents := [][]byte{bytes.Repeat([]byte("a"), 1<<16), bytes.Repeat([]byte("b"), 1<<17)}
-	if err := Replace(name, contents[0], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Replace(name, contents[0], 0o600))
 	done := make(chan struct{})
 	var reader sync.WaitGroup
 	reader.Go(func() {
@@ -103,9 +95,7 @@ func TestReplaceIsAtomic(t *testing.T) {
 		}
 	})
 	for i := range 50 {
-		if err := Replace(name, contents[i%2], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, Replace(name, contents[i%2], 0o600))
 	}
 	close(done)
 	reader.Wait()
@@ -114,9 +104,7 @@ func TestReplaceIsAtomic(t *testing.T) {
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "key")
-	if err := Create(name, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Create(name, []byte("secret"), 0o600))
 	checkMode(t, name, 0o600)
 	if err := Create(name, []byte("another"), 0o600); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("the second time: %v, want %v", err, fs.ErrExist)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // runOutOfRoom writes more than the process may, once with each operation.
@@ -34,11 +36,7 @@ func runOutOfRoom(dir string) error {
 
 func TestFullDiskLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "kept"), []byte("as it was"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := child(t, "full", dir).Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "kept"), []byte("as it was"), 0o600))
+	must.Succeed(t, child(t, "full", dir).Run())
 	checkFolder(t, dir, map[string]string{"kept": "as it was"})
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // childVariable makes this test binary run one of children, as another process.
@@ -63,16 +65,10 @@ func holder(t *testing.T, dir string) (cmd *exec.Cmd, stdin io.Closer) {
 	t.Helper()
 	cmd = child(t, "hold", dir)
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "locked\n" {
 		t.Fatalf("the other process says %q, %v", line, err)
 	}
@@ -108,13 +104,9 @@ func TestLockWaitsForAnotherProcess(t *testing.T) {
 func TestLockIsReleasedWhenHolderIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	cmd, _ := holder(t, dir)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Process.Kill())
 	lock, err := Acquire(context.Background(), filepath.Join(dir, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := lock.Release(); err != nil {
 		t.Error(err)
 	}
@@ -151,9 +143,7 @@ func countUp(dir string) error {
 
 func TestOneAtATime(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "number"), []byte("0"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "number"), []byte("0"), 0o600))
 	var all sync.WaitGroup
 	for range 2 {
 		all.Go(func() {
@@ -177,9 +167,7 @@ func TestTryLockFor(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "lock")
 		open := func() *os.File {
 			f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			t.Cleanup(func() { f.Close() })
 			return f
 		}

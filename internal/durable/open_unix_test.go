@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // A pipe, a folder or a device in place of a file is refused at once, also behind a link.
@@ -21,9 +23,7 @@ func TestOpenRegular(t *testing.T) {
 		os.Symlink(os.DevNull, name("device")),
 		os.Symlink("loop", name("loop")),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	for _, good := range []string{"file", "link to a file"} {
 		if text, err := ReadRegular(name(good), 4); err != nil || string(text) != "text" {
@@ -34,9 +34,7 @@ func TestOpenRegular(t *testing.T) {
 		t.Error("a file over the limit was read")
 	}
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer root.Close()
 	for _, bad := range []string{"folder", "pipe", "link to a pipe", "device"} {
 		if _, err := OpenRegular(name(bad)); !errors.Is(err, ErrNotRegular) {

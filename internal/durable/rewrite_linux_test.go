@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // mountedVariable names the file that this test mounts over another one, in a namespace.
@@ -16,20 +18,14 @@ const mountedVariable = "SIGNALBOX_TEST_MOUNTED"
 func TestRewriteMounted(t *testing.T) {
 	if folder := os.Getenv(mountedVariable); folder != "" {
 		target := filepath.Join(folder, "target")
-		if err := syscall.Mount(filepath.Join(folder, "file"), target, "", syscall.MS_BIND,
-			""); err != nil {
-			t.Fatal(err)
-		}
-		if err := Rewrite(target, []byte("new")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Mount(filepath.Join(folder, "file"), target, "", syscall.MS_BIND,
+			""))
+		must.Succeed(t, Rewrite(target, []byte("new")))
 		return
 	}
 	folder := t.TempDir()
 	for name, text := range map[string]string{"file": "a long old text", "target": "covered"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestRewriteMounted$")
 	cmd.Env = append(os.Environ(), mountedVariable+"="+folder)

@@ -8,26 +8,22 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // A rewritten file keeps its mode, its owner and its group, and a link stays a link.
 func TestRewrite(t *testing.T) {
 	dir := t.TempDir()
 	name, link := filepath.Join(dir, "real", "file"), filepath.Join(dir, "link")
-	if err := errors.Join(os.Mkdir(filepath.Dir(name), 0o700),
+	must.Succeed(t, errors.Join(os.Mkdir(filepath.Dir(name), 0o700),
 		os.WriteFile(name, []byte("a long old text"), 0o600), os.Chmod(name, 0o640),
-		os.Symlink("real/file", link)); err != nil {
-		t.Fatal(err)
-	}
+		os.Symlink("real/file", link)))
 	if os.Geteuid() == 0 {
-		if err := os.Chown(name, 12345, 23456); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chown(name, 12345, 23456))
 	}
 	before := owner(t, name)
-	if err := Rewrite(link, []byte("new")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Rewrite(link, []byte("new")))
 	if text, err := os.ReadFile(name); string(text) != "new" {
 		t.Errorf("the file has %q, %v", text, err)
 	}
@@ -48,9 +44,7 @@ func TestRewrite(t *testing.T) {
 func owner(t *testing.T, name string) [3]uint32 {
 	t.Helper()
 	info, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	stat := info.Sys().(*syscall.Stat_t)
 	return [3]uint32{stat.Uid, stat.Gid, uint32(info.Mode())}
 }

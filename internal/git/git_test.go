@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // user runs git as a user would, not through the package.
@@ -34,21 +36,15 @@ func user(t *testing.T, dir string, args ...string) string {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // newRepository returns a folder with a repository, and an empty home folder.
 func newRepository(t *testing.T) (dir string) {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Setenv("HOME", filepath.Join(top, "home"))
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(top, "home", ".config"))
 	dir = filepath.Join(top, "project")
@@ -65,9 +61,7 @@ func locate(t *testing.T, dir string) *Repository {
 	if err == nil {
 		err = r.UseView(filepath.Join(filepath.Dir(dir), "view"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return r
 }
 
@@ -101,9 +95,7 @@ func TestLocateRefusesOtherFolders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := newRepository(t)
 			other := filepath.Join(filepath.Dir(dir), "other")
-			if err := os.Mkdir(other, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Mkdir(other, 0o700))
 			attack(t, dir, other)
 			if r, err := Locate(t.Context(), dir); err == nil {
 				t.Errorf("found %+v", r)
@@ -121,12 +113,8 @@ func TestMainWorktree(t *testing.T) {
 		t.Errorf("from a linked worktree: %s", got)
 	}
 	elsewhere := filepath.Join(filepath.Dir(dir), "elsewhere", ".git")
-	if err := os.Mkdir(filepath.Dir(elsewhere), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(dir, ".git"), elsewhere); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Dir(elsewhere), 0o700))
+	must.Succeed(t, os.Rename(filepath.Join(dir, ".git"), elsewhere))
 	replace(t, filepath.Join(dir, ".git"), elsewhere)
 	if got := locate(t, dir).mainWorktree(t); got != dir {
 		t.Errorf("with a link to the git folder: %s", got)
@@ -201,9 +189,7 @@ func TestViewIsRepaired(t *testing.T) {
 	write(t, filepath.Join(view, "config"),
 		"[core]\n\tbare = false\n[filter \"x\"]\n\tclean = \": > "+mark+"; /bin/cat\"\n")
 	write(t, filepath.Join(view, "info", "attributes"), "* filter=x\n")
-	if err := os.Remove(filepath.Join(view, "refs")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(view, "refs")))
 	write(t, filepath.Join(view, "refs", "heads", "main"), "evil\n")
 	write(t, filepath.Join(dir, "a"), "2\n")
 	write(t, filepath.Join(dir, ".gitattributes"), "* filter=x\n")
@@ -295,9 +281,7 @@ func TestLinksInGitFolder(t *testing.T) {
 				_ = r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args})
 			}
 			entries, err := os.ReadDir(filepath.Dir(profile))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for _, entry := range entries {
 				if info, err := entry.Info(); err != nil || info.Size() > 0 || entry.IsDir() {
 					text, _ := os.ReadFile(filepath.Join(filepath.Dir(profile), entry.Name()))
@@ -317,24 +301,18 @@ func TestLinksAndPipesStopGit(t *testing.T) {
 			replace(t, filepath.Join(git, "refs", "heads"), t.TempDir())
 		},
 		"pipe as packed-refs": func(t *testing.T, git string) {
-			if err := syscall.Mkfifo(filepath.Join(git, "packed-refs"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, syscall.Mkfifo(filepath.Join(git, "packed-refs"), 0o600))
 		},
 		"pipe as .gitignore": func(t *testing.T, git string) {
-			if err := syscall.Mkfifo(filepath.Join(filepath.Dir(git), ".gitignore"),
-				0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, syscall.Mkfifo(filepath.Join(filepath.Dir(git), ".gitignore"),
+				0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := locate(t, newRepository(t))
 			call := Call{Worktree: r.Root, Dir: r.Dir,
 				Args: []string{"update-ref", "refs/heads/other", "refs/heads/main"}}
-			if err := r.Run(t.Context(), call); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.Run(t.Context(), call))
 			attack(t, r.Common)
 			exit := (*exec.ExitError)(nil)
 			if err := r.Run(t.Context(), call); err == nil || errors.As(err, &exit) {
@@ -356,15 +334,9 @@ func TestPipesInTheWorktree(t *testing.T) {
 	}
 	pipe := func(t *testing.T, name string) {
 		t.Helper()
-		if err := os.RemoveAll(name); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mkfifo(name, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(name))
+		must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must.Succeed(t, syscall.Mkfifo(name, 0o600))
 	}
 	for name, tt := range map[string]struct {
 		attack func(t *testing.T, dir string)
@@ -394,9 +366,7 @@ func TestPipesInTheWorktree(t *testing.T) {
 		}, "sub/nested/.git"},
 		"a branch of a nested repository elsewhere": {func(t *testing.T, dir string) {
 			git, elsewhere := nested(t, dir), filepath.Join(filepath.Dir(dir), "elsewhere")
-			if err := os.Rename(git, elsewhere); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Rename(git, elsewhere))
 			write(t, git, "gitdir: "+elsewhere+"\n")
 			write(t, filepath.Join(elsewhere, "HEAD"), "ref: refs/heads/x\n")
 			pipe(t, filepath.Join(elsewhere, "refs", "heads", "x"))
@@ -443,10 +413,8 @@ func TestPipesInAnIgnoredFolder(t *testing.T) {
 	r.Limit = time.Minute
 	write(t, filepath.Join(r.Root, "box", ".gitignore"), "# nothing\n*\n")
 	write(t, filepath.Join(r.Root, "box", "state", "x"), "")
-	if err := syscall.Mkfifo(filepath.Join(r.Root, "box", "state", ".gitignore"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(filepath.Join(r.Root, "box", "state", ".gitignore"),
+		0o600))
 	for _, args := range [][]string{{"status", "--porcelain", "--untracked-files=all"},
 		{"add", "--all", "--dry-run"}} {
 		if err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args}); err != nil {
@@ -464,9 +432,7 @@ func TestGitTakesTooLong(t *testing.T) {
 	r := locate(t, newRepository(t))
 	r.Limit = 10 * time.Millisecond
 	input, never, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer input.Close()
 	defer never.Close()
 	err = r.Run(t.Context(),
@@ -485,10 +451,6 @@ func TestGitTakesTooLong(t *testing.T) {
 
 func replace(t *testing.T, name, target string) {
 	t.Helper()
-	if err := os.RemoveAll(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(target, name); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(name))
+	must.Succeed(t, os.Symlink(target, name))
 }

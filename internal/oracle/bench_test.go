@@ -32,6 +32,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree/turnlog"
 )
 
@@ -146,16 +147,12 @@ func newBenchSite(b *testing.B, script *modelserver.Script,
 	transport http.RoundTripper) *benchSite {
 	b.Helper()
 	text, err := json.Marshal(script)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env, cmd.Stderr = append(os.Environ(), benchServer+"=1"), os.Stderr
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, cmd.Start())
 	b.Cleanup(func() {
 		in.Close()
 		cmd.Wait()
@@ -167,19 +164,15 @@ func newBenchSite(b *testing.B, script *modelserver.Script,
 	}
 	s := &benchSite{dir: b.TempDir(), oracles: map[model.Provider]*oracle.Oracle{},
 		release: func() { fmt.Fprintln(in, "release") }}
-	if err := os.WriteFile(filepath.Join(s.dir, "notes.txt"),
-		bytes.Repeat([]byte("a line of notes\n"), 200), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, os.WriteFile(filepath.Join(s.dir, "notes.txt"),
+		bytes.Repeat([]byte("a line of notes\n"), 200), 0o600))
 	folder, opts := filepath.Join(s.dir, box.FolderName),
 		&box.Options{KeyFile: filepath.Join(s.dir, "box.key")}
 	if _, err := box.Init(b.Context(), folder, "bench", opts); err != nil {
 		b.Fatal(err)
 	}
 	opened, err := box.Open(b.Context(), folder, opts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	b.Cleanup(func() { opened.Close() })
 	read := toolbox.ReadFile(s.dir)
 	use := read.Use
@@ -191,15 +184,11 @@ func newBenchSite(b *testing.B, script *modelserver.Script,
 	}
 	for _, p := range []model.Provider{model.OpenAI, model.Anthropic} {
 		client, err := model.New(p, "rehearsal", &model.Options{BaseURL: url, Transport: transport})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, err)
 		b.Cleanup(client.Close)
 		s.oracles[p], err = oracle.New(b.Context(), &oracle.Options{Model: benchModel{client},
 			Tools: []toolbox.Tool{read}, Record: turnlog.To(opened.Engine, "bench")})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, err)
 	}
 	return s
 }
@@ -292,9 +281,7 @@ func BenchmarkTurn(b *testing.B) {
 			var all []time.Duration
 			for b.Loop() {
 				took, err := s.converse(b.Context(), p, turns, func(chunk.Chunk) {})
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Succeed(b, err)
 				all = append(all, took.overhead...)
 			}
 			reportPercentiles(b, all)
@@ -408,9 +395,7 @@ func BenchmarkConversations(b *testing.B) {
 		perConversation = float64(liveBytes()-before) / together
 		s.release()
 		for range together {
-			if err := <-errs; err != nil {
-				b.Fatal(err)
-			}
+			must.Succeed(b, <-errs)
 		}
 	}
 	b.ReportMetric(perConversation/1000, "KB/conversation")

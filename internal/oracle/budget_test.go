@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -362,9 +363,7 @@ func TestTimeBoundsTheQuestion(t *testing.T) {
 				begun := time.Now()
 				h := &heard{}
 				answer, err := o.Ask(t.Context(), newSession(t), question, h.take)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				if took := time.Since(begun); took != c.took {
 					t.Errorf("it took %s, want %s", took, c.took)
 				}

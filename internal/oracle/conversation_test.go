@@ -25,6 +25,7 @@ import (
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -82,9 +83,7 @@ func TestConversations(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			t.Parallel() // most of the time is spent waiting for the disk
 			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			both(t, func(t *testing.T, p model.Provider) {
 				got := play(t, p, archive)
 				if *update && p == model.OpenAI {
@@ -128,9 +127,7 @@ func rewrite(t *testing.T, path string, archive *txtar.Archive, got map[string]s
 		}
 		archive.Files[at].Data = []byte(got[name])
 	}
-	if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, txtar.Format(archive), 0o644))
 }
 
 // play runs a conversation and returns its results.
@@ -216,9 +213,7 @@ func (s *setting) options(t *testing.T, cancel context.CancelFunc) oracle.Option
 func duration(t *testing.T, text string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return d
 }
 
@@ -266,9 +261,7 @@ func converse(t *testing.T, ctx context.Context, o *oracle.Oracle, question stri
 	s := newSession(t)
 	h := &heard{}
 	answer, err := o.Ask(ctx, s, question, h.take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	done := h.done(t, answer)
 	if strings.Contains(strings.Join(contents(h.chunks), ""), "<signal") {
 		t.Errorf("signals are shown:\n%s", lines(h.chunks))
@@ -343,9 +336,7 @@ func TestEveryRow(t *testing.T) {
 	for _, path := range conversationFiles(t) {
 		there[strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
 		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for line := range strings.Lines(file(archive, "decisions")) {
 			what, reason, _ := strings.Cut(strings.TrimSpace(line), " ")
 			done[decide.Action(what)], why[decide.Reason(reason)] = true, true

@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree/turnlog"
 )
 
@@ -236,17 +237,13 @@ func outerEndings(look, answer modelserver.Turn) []ending {
 			}, reason: "failed", wrong: "failed", text: "could not be recorded", resumes: true},
 		{name: "journal cannot be made", turns: []modelserver.Turn{answer},
 			prepare: func(s *scene) {
-				if err := os.Mkdir(filepath.Join(s.session.Dir, session.JournalName(1, 1)),
-					0o700); err != nil {
-					s.t.Fatal(err)
-				}
+				must.Succeed(s.t, os.Mkdir(filepath.Join(s.session.Dir, session.JournalName(1, 1)),
+					0o700))
 			}, reason: "failed", wrong: "failed"},
 		{name: "ledger closed", turns: []modelserver.Turn{answer}, prepare: func(s *scene) {
 			b := newBox(s.t)
 			s.opts.Record = turnlog.To(b.Engine, "ann")
-			if err := b.Close(); err != nil {
-				s.t.Fatal(err)
-			}
+			must.Succeed(s.t, b.Close())
 		}, reason: "failed", wrong: "failed", text: "closed", resumes: true},
 		{name: "tree fails", turns: []modelserver.Turn{answer}, reason: "tree_failed",
 			wrong: "tree_failed", text: "none of its leaves reported an error", resumes: true,
@@ -333,9 +330,7 @@ func (e *ending) check(t *testing.T, s *scene, answer *oracle.Answer) {
 func (e *ending) resumeEnded(t *testing.T, p model.Provider, s *scene) {
 	t.Helper()
 	again, err := session.Open(s.session.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer again.Close()
 	answer := says("It lets everybody in." + enough)
 	network, end := pipeClient(t, p, newServer(t, &modelserver.Script{Otherwise: &answer}))
@@ -354,9 +349,7 @@ func (e *ending) resumeEnded(t *testing.T, p model.Provider, s *scene) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if done := h.done(t, got); done.Reason != "context_sufficient" || got.Error != nil ||
 		got.Text != "It lets everybody in." {
 		t.Errorf("it continued to %+v, %+v, %q:\n%s", done, got.Error, got.Text, lines(h.chunks))
@@ -431,9 +424,7 @@ func TestNoServer(t *testing.T) {
 		h := &heard{}
 		answer, err := newOracle(t, oracle.Options{Model: c}).Ask(t.Context(), newSession(t),
 			question, h.take)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if done := h.done(t, answer); done.Reason != oracle.ReasonModelFailed ||
 			answer.Error.Name != string(model.ErrorNoServer) {
 			t.Errorf("it ended with %+v, %+v", done, answer.Error)
@@ -461,9 +452,7 @@ func TestNothingAfterDone(t *testing.T) {
 		h := &heard{}
 		answer, err := newOracle(t, oracle.Options{Model: lateModel{}}).Ask(ctx, newSession(t),
 			question, h.take)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		time.Sleep(2 * time.Hour) // on the clock of the bubble
 		if reason := h.done(t, answer).Reason; reason != "cancelled" {
 			t.Errorf("it ended with %q", reason)

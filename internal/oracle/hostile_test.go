@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/transcript"
 )
@@ -101,9 +102,7 @@ func asks(t testing.TB, o *oracle.Oracle, s *session.Session, question,
 	} else {
 		answer, err = o.Ask(t.Context(), s, question, h.take)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if done := h.done(t, answer); done.Reason != reason {
 		t.Fatalf("it ended with %.300q, %+v, want %s", fmt.Sprintf("%+v", done), answer.Error,
 			reason)
@@ -640,9 +639,7 @@ func TestTreeText(t *testing.T) {
 func TestCriticNeedsToRead(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("../../examples/oracle/critic.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	m := speaks(nil, said("REVIEW_PASSED: T1\n"))
 	o := newOracle(t, oracle.Options{Model: m, File: "critic.lua", Source: string(source)})
 	if _, h := asks(t, o, newSession(t), "review T1",

@@ -28,6 +28,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree"
 	"signalbox/internal/tree/runner"
@@ -76,9 +77,7 @@ const (
 func newServer(t testing.TB, s *modelserver.Script) *modelserver.Server {
 	t.Helper()
 	server, err := modelserver.New(s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return server
 }
 
@@ -106,9 +105,7 @@ func clientOf(t testing.TB, p model.Provider, url string,
 		change(&opts)
 	}
 	c, err := model.New(p, "rehearsal", &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return c
 }
 
@@ -191,18 +188,14 @@ func fails(name, text string) toolbox.Tool {
 func newOracle(t testing.TB, opts oracle.Options) *oracle.Oracle {
 	t.Helper()
 	o, err := oracle.New(context.Background(), &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return o
 }
 
 func newSession(t testing.TB) *session.Session {
 	t.Helper()
 	s, err := session.Create(t.TempDir(), "O-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -343,9 +336,7 @@ func replay(t testing.TB, s *session.Session, file, source string, each func(*tr
 	}
 	loaded, err := luatree.Load(context.Background(), file, []byte(source),
 		&luatree.Options{Functions: oracle.Functions()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer loaded.Close()
 	var run *tree.Run
 	_, err = runner.ReadJournal(filepath.Join(s.Dir, session.JournalName(1, 1)),
@@ -359,9 +350,7 @@ func replay(t testing.TB, s *session.Session, file, source string, each func(*tr
 			each(run)
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // newBox creates a box with a ledger.
@@ -374,9 +363,7 @@ func newBox(t testing.TB) *box.Box {
 		t.Fatal(err)
 	}
 	b, err := box.Open(context.Background(), folder, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
@@ -386,16 +373,12 @@ func onLedger(t testing.TB, b *box.Box) []rules.TurnSignalHeard {
 	t.Helper()
 	var all []rules.TurnSignalHeard
 	for e, err := range b.Events(context.Background(), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if e.Type != rules.TypeTurnSignalHeard {
 			continue
 		}
 		var s rules.TurnSignalHeard
-		if err := json.Unmarshal(e.Data, &s); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(e.Data, &s))
 		s.Body = signalbox.Hash{}
 		all = append(all, s)
 	}
@@ -405,7 +388,5 @@ func onLedger(t testing.TB, b *box.Box) []rules.TurnSignalHeard {
 // copyFolder copies a folder in its current state, as a kill would leave it.
 func copyFolder(t testing.TB, from, to string) {
 	t.Helper()
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.CopyFS(to, os.DirFS(from)))
 }

@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/session"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree/turnlog"
 )
 
@@ -51,9 +52,7 @@ func slowEngine(t testing.TB, b *box.Box, before func(n int) error) (*engine.Eng
 	t.Helper()
 	l := &slowLedger{Journal: b.Journal, before: before}
 	e, err := engine.Open(context.Background(), l, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 	return e, l
 }
@@ -120,9 +119,7 @@ func TestModelDoesNotWaitForTheLedger(t *testing.T) {
 	})
 	answer, err := newOracle(t, oracle.Options{Model: m, Record: turnlog.To(e, "ann")}).Ask(
 		t.Context(), newSession(t), question, h.take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if d := h.done(t, answer); d.Reason != "context_sufficient" || l.puts != 3 {
 		t.Errorf("it ended with %+v after %d signals", d, l.puts)
 	}
@@ -279,9 +276,7 @@ func TestKilledBeforeTheLedger(t *testing.T) {
 			copyFolder(t, folder, copied)
 			for i, engine := range []*engine.Engine{e, b.Engine} {
 				again, err := session.Open([]string{copied, folder}[i])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				m := threeTurns()
 				answer, err := newOracle(t,
 					oracle.Options{Model: m, Record: turnlog.To(engine, "ann")}).Resume(t.Context(),

@@ -27,6 +27,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree/turnlog"
 )
 
@@ -163,9 +164,7 @@ func readFiles(t testing.TB, folder string) files {
 		all[name] = whole[:len(whole)-1]
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return all
 }
 
@@ -215,26 +214,20 @@ func timeOf(t testing.TB, line []byte) int64 {
 	t.Helper()
 	var r struct{ At json.RawMessage }
 	err := json.Unmarshal(line, &r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var nanos int64
 	if json.Unmarshal(r.At, &nanos) == nil {
 		return nanos
 	}
 	var at time.Time
-	if err := json.Unmarshal(r.At, &at); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(r.At, &at))
 	return at.UnixNano()
 }
 
 // cutTo writes the folder of a session as a kill at that place would have left it.
 func (p place) cutTo(t testing.TB, folder string, from files) {
 	t.Helper()
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(folder, 0o700))
 	for name, lines := range from {
 		n := p.lines[name]
 		data := bytes.Join(lines[:n], nil)
@@ -244,12 +237,8 @@ func (p place) cutTo(t testing.TB, folder string, from files) {
 		if len(data) == 0 {
 			continue
 		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o700))
+		must.Succeed(t, os.WriteFile(filepath.Join(folder, name), data, 0o600))
 	}
 }
 
@@ -305,9 +294,7 @@ func openCopy(t testing.TB, from string) *box.Box {
 	copyFolder(t, from, dir)
 	b, err := box.Open(context.Background(), filepath.Join(dir, box.FolderName),
 		&box.Options{KeyFile: filepath.Join(dir, "box.key")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
@@ -373,9 +360,7 @@ func recorded(t testing.TB, folder string) []session.Entry {
 		}
 		for _, line := range lines {
 			var e session.Entry
-			if err := json.Unmarshal(line, &e); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(line, &e))
 			all = append(all, e)
 		}
 	}
@@ -400,9 +385,7 @@ func (ref *reference) resume(t *testing.T, p model.Provider, folder string, b *b
 		}
 	}
 	s, err := session.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer s.Close()
 	last := session.Last(s.Entries())
 	o, servers := ref.cast(t, p, w, b)
@@ -414,9 +397,7 @@ func (ref *reference) resume(t *testing.T, p model.Provider, folder string, b *b
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if done := h.done(t, answer); done != ref.answer.Done || answer.Text != ref.answer.Text ||
 		answer.Error != nil {
 		t.Errorf("it went on to %+v, %q, %+v, want %+v", done, answer.Text, answer.Error,
@@ -460,12 +441,8 @@ func alreadyWritten(t *testing.T, w *world, before []session.Entry) string {
 			continue
 		}
 		var args struct{ Query string }
-		if err := json.Unmarshal([]byte(e.Call.Arguments), &args); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.write(args.Query); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(e.Call.Arguments), &args))
+		must.Succeed(t, w.write(args.Query))
 		inDoubt = e.Call.ID
 	}
 	return inDoubt

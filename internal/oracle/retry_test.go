@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree/turnlog"
 )
 
@@ -21,9 +22,7 @@ import (
 func continued(t *testing.T, o *oracle.Oracle, s *session.Session) *oracle.Answer {
 	t.Helper()
 	a, err := o.Resume(t.Context(), s, (&heard{}).take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return a
 }
 
@@ -111,9 +110,7 @@ func TestNextQuestionRecordsSignals(t *testing.T) {
 	n[session.RecordName]--
 	place{lines: n}.cutTo(t, folder, all)
 	again, err := session.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer again.Close()
 	asks(t, newOracle(t, oracle.Options{Model: speaks(said("Well.")),
 		Record: turnlog.To(b.Engine, "ann")}), again, "thanks", "answered")

@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnlog"
 	"signalbox/internal/tree/turnsignal"
@@ -37,9 +38,7 @@ func TestToolFailureTriggersNeedTurnSignal(t *testing.T) {
 			Record: turnlog.To(b.Engine, "ann")})
 		h := &heard{}
 		answer, err := o.Ask(t.Context(), s, question, h.take)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if done := h.done(t, answer); done.Reason != "context_sufficient" || done.Turns != 3 {
 			t.Errorf("it ended with %+v", done)
 		}

@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 )
 
 // ownTree uses every feature for users' trees.
@@ -62,9 +63,7 @@ func TestOwnTree(t *testing.T) {
 			Tools:  []toolbox.Tool{read}, File: "own.lua", Source: ownTree})
 		h := &heard{}
 		answer, err := o.Ask(t.Context(), s, question, h.take)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if done := h.done(t, answer); done.Reason != "context_sufficient" || done.Turns != 1 {
 			t.Errorf("it ended with %+v, %+v", done, answer.Error)
 		}
@@ -111,24 +110,18 @@ func TestOwnTree(t *testing.T) {
 func TestInputsAfterEarlyKill(t *testing.T) {
 	dir := t.TempDir()
 	s, err := session.Create(dir, "O-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, e := range []session.Entry{{Kind: session.Question, Question: 1, Text: question,
 		Class: "code"},
 		{Kind: session.RunStart, Question: 1, Run: "O-1.1.1", Journal: session.JournalName(1, 1)}} {
-		if err := s.Append(e, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Append(e, false))
 	}
 	defer s.Close()
 	o := newOracle(t, oracle.Options{Model: client(t, model.OpenAI, newServer(t, script(says("Yes."))), nil), File: "own.lua", Source: `
 return BT.tree("own", { root = BT.sequence({ BT.condition("code", { fn = "class_is", args = { class = "code" } }), BT.action("say", { fn = "say", args = { text = BT.key("_question") } }) }) })`})
 	h := &heard{}
 	answer, err := o.Resume(t.Context(), s, h.take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if done := h.done(t, answer); done.Reason != oracle.ReasonTreeEnded || answer.Text != question {
 		t.Errorf("it ended with %+v, %+v, %q", done, answer.Error, answer.Text)
 	}
@@ -149,16 +142,12 @@ func TestKilledTwice(t *testing.T) {
 			from := folder
 			folder = filepath.Join(dir, fmt.Sprint(kill), "O-1")
 			if kill == 1 {
-				if err := os.MkdirAll(folder, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.MkdirAll(folder, 0o700))
 			} else {
 				copyFolder(t, from, folder)
 			}
 			s, err := session.Open(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			o := newOracle(t, oracle.Options{Model: client(t, p, newServer(t, turns()), nil),
 				File: "one.lua", Source: oneTurn})
 			// A kill is simulated by copying the folder in the middle.
@@ -240,9 +229,7 @@ func TestPiecesDuringOtherWork(t *testing.T) {
 		t.Fatalf("text (-want +got):\n%s", diff)
 	}
 	entries, err := session.Read(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	told := oracle.Chunks(entries, 1)
 	if text := strings.Join(contents(told), ""); !strings.HasPrefix("It lets everybody in.", text) {
 		t.Errorf("of the reply that was cut %q is told", text)
@@ -294,9 +281,7 @@ func TestQuestionsFollowEachOther(t *testing.T) {
 				ctx = t.Context()
 			}
 			answer, err := o.Ask(ctx, s, want.question, h.take)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if done := h.done(t, answer); done.Reason != want.reason || done.Question != n+1 ||
 				done.Turns != 1 || answer.Text != want.text {
 				t.Errorf("question %d ended with %+v, %q", n+1, done, answer.Text)
@@ -329,9 +314,7 @@ func TestAskedAgain(t *testing.T) {
 			oracle.Options{Model: client(t, p, newServer(t, turns(always(status(500)))), nil),
 				Tools: []toolbox.Tool{look}})
 		answer, err := broken.Ask(t.Context(), s, question, h.take)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if done := h.done(t, answer); done.Reason != oracle.ReasonModelFailed {
 			t.Fatalf("it ended with %+v", done)
 		}
@@ -339,9 +322,7 @@ func TestAskedAgain(t *testing.T) {
 		h = &heard{}
 		answer, err = newOracle(t, oracle.Options{Model: client(t, p, server, nil),
 			Tools: []toolbox.Tool{look}}).Resume(t.Context(), s, h.take)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if done := h.done(t, answer); done.Reason != "context_sufficient" ||
 			answer.Text != "It lets everybody in." {
 			t.Errorf("it ended with %+v, %+v, %q", done, answer.Error, answer.Text)
@@ -368,9 +349,7 @@ func TestSubAgentFails(t *testing.T) {
 		h := &heard{}
 		s := newSession(t)
 		answer, err := o.Ask(t.Context(), s, question, h.take)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if done := h.done(t, answer); done.Reason != "context_sufficient" ||
 			answer.Text != "It lets everybody in." {
 			t.Errorf("it ended with %+v, %+v, %q", done, answer.Error, answer.Text)

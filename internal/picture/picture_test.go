@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -23,9 +24,7 @@ func TestRender(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if text, ok := token.(xml.CharData); ok && strings.TrimSpace(string(text)) != "" {
 			texts = append(texts, string(text))
 		}

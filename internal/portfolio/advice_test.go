@@ -11,6 +11,7 @@ import (
 
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
+	"signalbox/internal/testkit/must"
 )
 
 // methods is a portfolio in which the older lot is at a gain and the newer one at a loss. METHOD is
@@ -31,10 +32,8 @@ func fullHarvest(t *testing.T, d *Desk, q HarvestQuery) answer.HarvestResult {
 	t.Helper()
 	q.Format = string(brief.FormatFull)
 	var r answer.HarvestResult
-	if err := json.Unmarshal(d.SuggestTaxLossHarvest(context.Background(), q).JSON,
-		&r); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(d.SuggestTaxLossHarvest(context.Background(), q).JSON,
+		&r))
 	return r
 }
 
@@ -76,10 +75,8 @@ func TestHarvestDoesNotPromiseWhatASaleWouldNotRealize(t *testing.T) {
 				}
 			}
 			var report struct{ Report string }
-			if err := json.Unmarshal(d.SuggestTaxLossHarvest(context.Background(),
-				HarvestQuery{Format: "report"}).JSON, &report); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(d.SuggestTaxLossHarvest(context.Background(),
+				HarvestQuery{Format: "report"}).JSON, &report))
 			if strings.Contains(report.Report, "-$2,000.00") != (tt.candidates == 1 ||
 				tt.method == "fifo") ||
 				strings.Contains(report.Report, gain) == (tt.flag == "harvest_available") {

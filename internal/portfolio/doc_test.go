@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestDocumentedFilesAreAPortfolio builds a portfolio from the examples in
@@ -25,9 +27,7 @@ func TestDocumentedFilesAreAPortfolio(t *testing.T) {
 			t.Fatalf("there is no example that begins with %q", example.begin)
 		}
 		name := filepath.Join(dir, example.file)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
 		put(t, name, found[1])
 	}
 	list, err := desk(t, dir).Lots(t.Context(), LotsQuery{})

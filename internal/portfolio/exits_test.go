@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/portfolio/importer"
 	"signalbox/internal/portfolio/tax"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -298,9 +299,7 @@ func TestHoldings(t *testing.T) {
 func holdingsText(t rapid.TB, data *Data, ticker, on string) string {
 	t.Helper()
 	day, err := tax.ParseDate(on)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	book, problem := data.build(day)
 	if problem != nil {
 		t.Fatal(problem)
@@ -348,9 +347,7 @@ func TestHoldingsAreTheLots(t *testing.T) {
 		for i := range book.Lots {
 			l := &book.Lots[i]
 			total, err := sum[l.Account].Add(l.Quantity)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			sum[l.Account] = total
 		}
 		list, problem := data.holdings(book, "SLV")
@@ -373,9 +370,7 @@ func TestHoldingsAreTheLots(t *testing.T) {
 // history generates transactions that never sell more than is held.
 func history(t *rapid.T) []tax.Transaction {
 	start, err := tax.ParseDate("2024-01-02")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	counted := make(map[string]decimal.Decimal)
 	var list []tax.Transaction
 	for i := range rapid.IntRange(1, 25).Draw(t, "rows") {
@@ -405,9 +400,7 @@ func history(t *rapid.T) []tax.Transaction {
 				ratio(5, 4), ratio(1, 3)}).Draw(t, "ratio")
 			row.Account = rapid.SampledFrom([]string{"", from}).Draw(t, "split of")
 		}
-		if err := applyToHoldings(counted, &row); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, applyToHoldings(counted, &row))
 		list = append(list, row)
 	}
 	if len(list) == 0 {

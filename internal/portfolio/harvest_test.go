@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // harvestLines returns the totals of a harvest, and a line for each candidate.
@@ -173,13 +175,9 @@ date,ticker,close
 		t.Fatalf("%d lots, %v", len(list), err)
 	}
 	text, err := json.Marshal(list[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var lot map[string]json.RawMessage
-	if err := json.Unmarshal(text, &lot); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &lot))
 	checkFields(t, lot, map[string]string{
 		"account": `"brk"`, "ticker": `"W"`, "lot_date": `"2026-03-11"`,
 		"holding_start": `"2026-01-15"`, "quantity": "6.5",

@@ -108,9 +108,8 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 func (d *Desk) openImport(name, account string, ids identity) ([]byte, *Data, error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("there is no file %s", name),
-			Hint: "name the file that your broker exported"}
+		return nil, nil, signalbox.CodeNotFound.Errorf("name the file that your broker exported",
+			"there is no file %s", name)
 	}
 	if err != nil {
 		return nil, nil, problemf(MalformedFile, "check that it is a file you may read",

@@ -13,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/portfolio/importer"
+	"signalbox/internal/testkit/must"
 )
 
 // household has two accounts that have other names at their brokers.
@@ -54,9 +55,7 @@ func outside(t *testing.T, name, text string) string {
 func imports(t *testing.T, d *Desk, name string, opts ImportOptions, want string) *ImportReport {
 	t.Helper()
 	report, err := d.Import(name, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := fmt.Sprintf("%s: %d new, %d known, %d skipped, %s", report.Format, len(report.New),
 		report.Known, len(report.Skipped), report.Written); got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"signalbox/brief"
+	"signalbox/internal/testkit/must"
 )
 
 // noon returns the time of all questions.
@@ -63,12 +64,8 @@ func folder(t testing.TB, archives ...string) string {
 
 func put(t testing.TB, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // desk returns a desk for a folder on the day of the tests. Full results are saved in a temporary
@@ -116,9 +113,7 @@ func agent(t testing.TB, response Answer) agentAnswer {
 		Flags    []brief.Flag `json:"flags"`
 		FilePath *string      `json:"file_path"`
 	}
-	if err := json.Unmarshal(response.JSON, &a); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(response.JSON, &a))
 	if a.Status != string(response.Status) || a.Format != string(brief.FormatAgent) ||
 		a.Flags == nil {
 		t.Errorf("status %s, want %s, or another form: %s", a.Status, response.Status,
@@ -165,9 +160,7 @@ func askExits(t testing.TB, d *Desk, q ExitQuery) agentAnswer {
 func lots(t testing.TB, d *Desk, asOf string) []string {
 	t.Helper()
 	list, err := d.Lots(context.Background(), LotsQuery{AsOf: asOf})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	lines := make([]string, len(list))
 	for i, l := range list {
 		lines[i] = fmt.Sprintf("%s %s %s %s %s %s %s", l.Account, l.Ticker, l.LotDate,
@@ -193,9 +186,7 @@ func files(t testing.TB, dir string) []string {
 		names = append(names, filepath.ToSlash(short))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return names
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/brief"
+	"signalbox/internal/testkit/must"
 )
 
 // askBoth asks both tools with output file.
@@ -58,16 +59,12 @@ func TestFileOutput(t *testing.T) {
 			}
 			seen[path] = true
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(decode(t, full[tool].JSON), decode(t, text)); diff != "" {
 				t.Errorf("%s: full result -, file +\n%s", tool, diff)
 			}
 			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 				t.Errorf("%s has mode %o", path, info.Mode().Perm())
 			}
@@ -120,9 +117,7 @@ func TestFileNotSaved(t *testing.T) {
 				t.Errorf("%s of %s: problem %+v", format, tool, response.Problem)
 			}
 			var flags struct{ Flags []brief.Flag }
-			if err := json.Unmarshal(response.JSON, &flags); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(response.JSON, &flags))
 			if i := slices.IndexFunc(flags.Flags,
 				func(f brief.Flag) bool { return f.Flag == FileNotSaved }); i != 0 {
 				t.Errorf("%s of %s has the flags %v", format, tool, flags.Flags)
@@ -170,9 +165,7 @@ func TestCrowd(t *testing.T) {
 	for range 4 { // the path, which is part of the answer, is nearly as long as possible
 		logs = filepath.Join(logs, strings.Repeat("long-", 36))
 	}
-	if err := os.MkdirAll(logs, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(logs, 0o700))
 	d := NewDesk(dir, &Options{Logs: logs, Now: noon})
 	harvest := askHarvest(t, d, HarvestQuery{})
 	long := askHarvest(t, d, HarvestQuery{Output: "file"})
@@ -198,9 +191,7 @@ func TestCrowd(t *testing.T) {
 			} `json:"candidates"`
 			Total float64 `json:"total_harvestable_loss"`
 		}
-		if err := json.Unmarshal(text, &full); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(text, &full))
 		// Of 40 shares of each ticker, five would be washed: 1,600 lots at a loss of 100 each, less
 		// 400 × 50.
 		if len(full.Candidates) != 1600 || full.Total != -140_000 ||
@@ -217,9 +208,7 @@ func TestCrowd(t *testing.T) {
 func read(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return text
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"signalbox/brief"
+	"signalbox/internal/testkit/must"
 )
 
 // trouble is a portfolio or a question with a problem.
@@ -45,9 +46,7 @@ func configured(text string) string {
 func replaceBy(name string, with func(name string) error) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		name := filepath.Join(dir, name)
-		if err := os.RemoveAll(name); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(name))
 		if err := with(name); errors.Is(err, errors.ErrUnsupported) || runtime.GOOS == "windows" &&
 			err != nil {
 			t.Skip(err) // links need a privilege there

@@ -6,6 +6,7 @@ import (
 
 	"signalbox/internal/portfolio/importer"
 	"signalbox/internal/portfolio/tax"
+	"signalbox/internal/testkit/must"
 )
 
 // TestTwins checks that the same trade in a broker's CSV and OFX is found, and that similar trades
@@ -35,8 +36,6 @@ const schwabTitles = "Date,Action,Symbol,Description,Quantity,Price,Fees & Comm,
 func readRows(t *testing.T, name string, data []byte, opts *importer.Options) *importer.Import {
 	t.Helper()
 	imported, err := importer.Read(name, data, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return imported
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/portfolio/answer"
+	"signalbox/internal/testkit/must"
 )
 
 // busy is a portfolio with a recent purchase, a recent loss without a replacement, and a recent
@@ -38,9 +39,7 @@ date,ticker,close
 func TestCalendar(t *testing.T) {
 	d := desk(t, folder(t, busy))
 	o, err := d.Overview(t.Context(), HarvestQuery{AsOf: "2026-06-30"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	wantEqual(t, d.Harvest(t.Context(), HarvestQuery{AsOf: "2026-06-30"}), o.Harvest)
 	window := func(kind, date, from, to, account, ticker string, shares int64) Window {
 		return Window{Kind: kind, Date: date, From: from, To: to, Account: account, Ticker: ticker,
@@ -81,9 +80,7 @@ func TestPosition(t *testing.T) {
 	d := desk(t, folder(t, busy))
 	v, err := d.Position(t.Context(), ExitQuery{Ticker: "slv", AccountID: "brk",
 		AsOf: "2026-05-30"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	wantEqual(t, d.Exits(t.Context(), ExitQuery{Ticker: "SLV", AccountID: "brk",
 		AsOf: "2026-05-30"}), v.Exits)
 	if n := len(v.Prices); n != 5 || v.Prices[n-1].Day.Format("2006-01-02") != "2026-05-29" ||

@@ -20,6 +20,7 @@ import (
 
 	"signalbox/internal/sandbox"
 	"signalbox/internal/testkit/forkchain"
+	"signalbox/internal/testkit/must"
 )
 
 func init() {
@@ -170,9 +171,7 @@ func runGuard(t *testing.T, mode string) (found guarded) {
 	if err := forkchain.Write(filepath.Join(dir, chainName), chainLength); err != nil {
 		t.Skip(err)
 	}
-	if err := unix.Mkfifo(filepath.Join(dir, chainPipe), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Mkfifo(filepath.Join(dir, chainPipe), 0o600))
 	cmd := exec.Command(os.Args[0], dir, mode)
 	cmd.Env, cmd.Stderr = append(os.Environ(), childVariable+"=guard", "GORACE=atexit_sleep_ms=0"),
 		os.Stderr
@@ -251,14 +250,10 @@ func TestKeeperIsNeverKilled(t *testing.T) {
 // stop stops a process, and waits until it stands still.
 func stop(t *testing.T, id ID) {
 	t.Helper()
-	if err := unix.Kill(id.PID, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Kill(id.PID, unix.SIGSTOP))
 	for {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id.PID))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if _, after, _ := strings.Cut(string(text), ") "); strings.HasPrefix(after, "T") {
 			return
 		}
@@ -279,9 +274,7 @@ func TestOrphanedControlGroup(t *testing.T) {
 	}
 	stop(t, id) // so that it does not end the program first
 	killAndReap(t, cmd)
-	if err := unix.Kill(id.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Kill(id.PID, unix.SIGKILL))
 	waitUntilGone(t, id)
 	if !hidden.Alive() {
 		t.Fatal("the hidden process is not running")

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestLeftoverProcessesAreEnded(t *testing.T) {
@@ -197,9 +199,7 @@ func TestOrphanedGroup(t *testing.T) {
 	cmd.Env = append(Environ(), SessionVariable+"="+testSession("1"))
 	in, noInput := cmd.StdinPipe()
 	out, err := cmd.StdoutPipe()
-	if err := errors.Join(noInput, err, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(noInput, err, cmd.Start()))
 	lines := bufio.NewReader(out)
 	left := []ID{identify(t, nextLine(t, lines)), identify(t, nextLine(t, lines))}
 	leader := identify(t, strconv.Itoa(cmd.Process.Pid))
@@ -225,9 +225,7 @@ func TestReusedGroupID(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Env = Environ()
 	out, err := cmd.StdoutPipe()
-	if err := errors.Join(err, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, cmd.Start()))
 	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	left := identify(t, nextLine(t, bufio.NewReader(out)))
 	cmd.Wait()

@@ -25,6 +25,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // newVisitor returns a program that visits servers and may reach one only.
@@ -49,9 +50,7 @@ func serverAt(address net.Addr) *sandbox.Server {
 func serve(t *testing.T, network, address string, handle func(net.Conn)) net.Addr {
 	t.Helper()
 	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return serveAt(t, l, handle)
 }
 
@@ -208,9 +207,7 @@ func TestForwardReachesNothingElse(t *testing.T) {
 	server := serve(t, "tcp", "127.0.0.1:0", echo)
 	_, port, _ := net.SplitHostPort(server.String())
 	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var running sync.WaitGroup
 	running.Go(func() {
 		b := make([]byte, 16)
@@ -263,9 +260,7 @@ func TestForwardReachesNothingElse(t *testing.T) {
 func outsideAddresses(t *testing.T) []string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, address := range all {
 		if prefix, err := netip.ParsePrefix(address.String()); err == nil && prefix.Addr().Is4() &&
 			!prefix.Addr().IsLoopback() {
@@ -289,18 +284,13 @@ func TestForwardIgnoresRedirection(t *testing.T) {
 	}
 	attacker, model := record("the attacker"), record("the model")
 	at, err := url.Parse(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	f := newVisitor(t, serverAt(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(at.Host))), "obey "+
 		model)
-	if err := os.Mkdir(f.path("tree/.gemini"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(f.path("tree/.gemini/.env"), []byte("GOOGLE_GEMINI_BASE_URL="+attacker+
-		"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(f.path("tree/.gemini"), 0o700))
+	must.Succeed(t, os.WriteFile(f.path("tree/.gemini/.env"),
+		[]byte("GOOGLE_GEMINI_BASE_URL="+attacker+
+			"\n"), 0o600))
 	f.wantOutput(t, "false\ntrue\n")
 	if first := <-got; first != "the model got the key" || len(got) > 0 {
 		t.Errorf("%s, and %d more", first, len(got))
@@ -352,9 +342,7 @@ func TestForwardToNameOverTLS(t *testing.T) {
 	f := newVisitor(t, &sandbox.Server{Scheme: "https", Host: "example.com", Port: 443},
 		"get https://example.com/")
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(f.path("tree/ca.pem"), ca, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(f.path("tree/ca.pem"), ca, 0o600))
 	f.spec.Env = append(f.spec.Env, "https_proxy=http://me:secret@"+through,
 		"HTTP_PROXY=http://127.0.0.1:1", "NO_PROXY=example.org")
 	f.wantOutput(t, "example.com example.com\n")
@@ -371,16 +359,12 @@ func TestForwardAsOrdinaryUser(t *testing.T) {
 	}
 	const nobody = 65534
 	dir, err := os.MkdirTemp("", "forward") // unlike t.TempDir, in a folder that others can enter
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer os.RemoveAll(dir)
 	text, err := os.ReadFile(os.Args[0])
 	program := filepath.Join(dir, "program")
-	if err := errors.Join(err, os.WriteFile(program, text, 0o755), os.Chmod(dir, 0o755),
-		os.Chmod(program, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, os.WriteFile(program, text, 0o755), os.Chmod(dir, 0o755),
+		os.Chmod(program, 0o755)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {
 		fmt.Fprintln(w, "for", r.Host)
@@ -459,9 +443,7 @@ func TestForwardEndsWithTheProgram(t *testing.T) {
 // A server that cannot be reached is the reason that the program gets no answer, and Wait says so.
 func TestForwardUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l.Close()
 	exit, out := newVisitor(t, serverAt(l.Addr()), "get http://"+l.Addr().String()).run(t)
 	if !strings.Contains(out, "failed:") || !strings.Contains(exit.Unreachable, "connect to "+

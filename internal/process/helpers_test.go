@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // childVariable makes this test binary run one of the functions below, as another process.
@@ -139,12 +140,8 @@ func parent(t *testing.T, what, dir string) (*exec.Cmd, ID, *bufio.Reader) {
 	cmd.Stderr = os.Stderr
 	_, noInput := cmd.StdinPipe()
 	stdout, err := cmd.StdoutPipe()
-	if err := errors.Join(err, noInput); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, noInput))
+	must.Succeed(t, cmd.Start())
 	lines := bufio.NewReader(stdout)
 	var id ID
 	line, err := lines.ReadBytes('\n')
@@ -157,9 +154,7 @@ func parent(t *testing.T, what, dir string) (*exec.Cmd, ID, *bufio.Reader) {
 
 func killAndReap(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Process.Kill())
 	if err := cmd.Wait(); err == nil {
 		t.Fatal("the process was not killed")
 	}
@@ -179,9 +174,7 @@ func shell(script string) Spec { return Spec{Argv: []string{"sh", "-c", script}}
 func start(t *testing.T, spec Spec) *Process {
 	t.Helper()
 	p, err := Start(spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		p.Stop(0)
 		p.Wait()
@@ -224,9 +217,7 @@ func nextLine(t *testing.T, lines *bufio.Reader) string {
 func identify(t *testing.T, text string) ID {
 	t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s, ok := lookUp(pid)
 	if !ok {
 		t.Fatalf("no process %d", pid)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // withLayers gives a program a home folder that shows two folders below what it has itself. Their
@@ -19,15 +20,11 @@ func withLayers(t *testing.T, script string) *fixture {
 	f := newFixture(t, script)
 	for _, name := range []string{`a:b,c\d/home`, `a:b,c\d/work`, `x,:\first/sub`,
 		`x,:\second/sub`} {
-		if err := os.MkdirAll(f.path(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(f.path(name), 0o700))
 	}
 	for name, text := range map[string]string{`x,:\first/sub/one`: "first\n",
 		`x,:\second/sub/one`: "second\n", `x,:\second/sub/two`: "second\n"} {
-		if err := os.WriteFile(f.path(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(f.path(name), []byte(text), 0o600))
 	}
 	home := f.path(`a:b,c\d/home`)
 	t.Cleanup(func() { makeRemovable(f.path(`a:b,c\d/work`)) })
@@ -82,11 +79,10 @@ func TestLayers(t *testing.T) {
 
 	// Another program with a new folder sees nothing of it, also through links in the way to its
 	// folder.
-	if err := errors.Join(makeRemovable(f.path(`a:b,c\d/work`)), os.RemoveAll(f.path(`a:b,c\d`)),
+	must.Succeed(t, errors.Join(makeRemovable(f.path(`a:b,c\d/work`)),
+		os.RemoveAll(f.path(`a:b,c\d`)),
 		os.MkdirAll(f.path(`a:b,c\d/home`), 0o700), os.MkdirAll(f.path(`a:b,c\d/work`), 0o700),
-		os.Symlink(f.dir, filepath.Join(filepath.Dir(f.dir), "link"))); err != nil {
-		t.Fatal(err)
-	}
+		os.Symlink(f.dir, filepath.Join(filepath.Dir(f.dir), "link"))))
 	t.Cleanup(func() { os.Remove(filepath.Join(filepath.Dir(f.dir), "link")) })
 	again := newFixture(t, `cat "$H/sub/one"; ls "$H/sub"`)
 	link := func(name string) string { return filepath.Join(filepath.Dir(f.dir), "link", name) }
@@ -105,11 +101,9 @@ func TestLayersCannotBeRedirected(t *testing.T) {
 	needSupport(t, true)
 	f := withLayers(t, `cd; cat planted/key folder/one file sub/one 2>/dev/null; ls "$HOME/../../x"* 2>/dev/null`)
 	home := f.path(`a:b,c\d/home`)
-	if err := errors.Join(os.Mkdir(filepath.Join(home, "planted"), 0o700),
+	must.Succeed(t, errors.Join(os.Mkdir(filepath.Join(home, "planted"), 0o700),
 		os.Mkdir(filepath.Join(home, "folder"), 0o700),
-		os.WriteFile(filepath.Join(home, "file"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+		os.WriteFile(filepath.Join(home, "file"), nil, 0o600)))
 	for name, to := range map[string]string{"planted": "/../secret", "folder": "/sub",
 		"file": "/sub/one"} {
 		for attribute, value := range map[string]string{"user.overlay.redirect": to,
@@ -148,10 +142,8 @@ func TestLayersNeedNamespaces(t *testing.T) {
 func TestLayersOfSomeFolders(t *testing.T) {
 	needSupport(t, true)
 	f := withLayers(t, `cd; cat sub/one; ls; echo changed >sub/one; echo new >outside; ls /layer 2>/dev/null; ls "$HOME/sub"`)
-	if err := errors.Join(os.Mkdir(f.path(`x,:\first/hidden`), 0o700),
-		os.Mkdir(f.path(`a:b,c\d/home/sub`), 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.Mkdir(f.path(`x,:\first/hidden`), 0o700),
+		os.Mkdir(f.path(`a:b,c\d/home/sub`), 0o700)))
 	f.spec.Sandbox.Layers[0].Only = []string{"sub"}
 	if _, out := f.run(t); out != "first\nsub\none\ntwo\n" {
 		t.Errorf("%q", out)

@@ -19,6 +19,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // fixture is a folder with a tree that a program may change, and things that it may not reach.
@@ -34,14 +35,10 @@ func newFixture(t *testing.T, script string) *fixture {
 	t.Helper()
 	f := &fixture{dir: t.TempDir()}
 	for _, name := range []string{"tree", "temp", "secret", "tree/box"} {
-		if err := os.Mkdir(f.path(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(f.path(name), 0o700))
 	}
 	for _, name := range []string{"secret/key", "tree/.git", "tree/box/key"} {
-		if err := os.WriteFile(f.path(name), []byte("canary\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(f.path(name), []byte("canary\n"), 0o600))
 	}
 	f.spec = shell(script)
 	f.spec.Dir, f.spec.Stdout, f.spec.Stderr = f.path("tree"), &f.out, &f.out
@@ -168,9 +165,7 @@ func TestSandboxHiddenFolder(t *testing.T) {
 		t.Errorf("output %s", out)
 	}
 	f = newFixture(t, `echo x >box/tmp/x && cat box/tmp/x`)
-	if err := os.Mkdir(f.path("tree/box/tmp"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(f.path("tree/box/tmp"), 0o700))
 	f.spec.Sandbox.Hidden, f.spec.Sandbox.Temp = []string{f.path("tree/box")},
 		f.path("tree/box/tmp")
 	if _, out := f.run(t); out != "x\n" {
@@ -192,9 +187,7 @@ func TestSandboxSymbolicLinks(t *testing.T) {
 		if !namespaces {
 			f.withoutNamespaces()
 		}
-		if err := os.Symlink("secret", f.path("link")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink("secret", f.path("link")))
 		f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, f.path("link"))
 		f.spec.Stderr = nil
 		if _, out := f.run(t); out != "canary\ncanary\ndenied\n" {
@@ -211,9 +204,7 @@ func TestSandboxLinkToProc(t *testing.T) {
 		if !namespaces {
 			f.withoutNamespaces()
 		}
-		if err := os.Symlink("/proc/self/comm", f.path("link")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink("/proc/self/comm", f.path("link")))
 		f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, f.path("link"))
 		if exit, out := f.run(t); exit.Code != 0 || out != "cat\n" {
 			t.Errorf("namespaces %v: %+v, output %q", namespaces, exit, out)
@@ -223,9 +214,7 @@ func TestSandboxLinkToProc(t *testing.T) {
 
 func TestSandboxNetwork(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer server.Close()
 	port := server.Addr().(*net.TCPAddr).Port
 	for name, tt := range map[string]struct {
@@ -307,9 +296,7 @@ func TestSandboxProgramOutside(t *testing.T) {
 			f.withoutNamespaces()
 		}
 		program := f.path("secret/program")
-		if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700))
 		f.spec.Argv = []string{program}
 		if _, err := Start(f.spec, nil); err == nil {
 			t.Errorf("namespaces %v: it started", namespaces)
@@ -368,9 +355,7 @@ func hasGroups(t *testing.T, limits sandbox.Limits) bool {
 func TestProgramInheritsNothing(t *testing.T) {
 	// without O_CLOEXEC, like what a shell leaves open
 	folder, err := unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer unix.Close(folder)
 	// the shell itself opens the folder
 	const script = `set -- /proc/self/fd/*; echo $(($# - 1)); grep SigIgn /proc/self/status`
@@ -391,9 +376,7 @@ func TestProgramInheritsNothing(t *testing.T) {
 func TestSandboxMissingFixedFile(t *testing.T) {
 	needSupport(t, true)
 	f := newFixture(t, `rmdir .git; mv .git x; mkdir -p .git && echo x >.git/config && echo made || echo none`)
-	if err := os.Remove(f.path("tree/.git")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(f.path("tree/.git")))
 	f.spec.Stderr = nil
 	if _, out := f.run(t); out != "none\n" {
 		t.Errorf("output %q", out)
@@ -410,9 +393,7 @@ func TestSandboxSharedFixedFile(t *testing.T) {
 	f := newFixture(t, `mkdir .git/x && echo made || echo none`)
 	f.spec.Stderr = nil
 	git := f.path("tree/.git")
-	if err := os.Remove(git); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(git))
 	var programs sync.WaitGroup
 	for range 4 {
 		programs.Go(func() {
@@ -482,9 +463,7 @@ func TestNoPlaceholder(t *testing.T) {
 		},
 	} {
 		name = filepath.Join(dir, name)
-		if err := make(name); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, make(name))
 		if p, err := holdPlace(name); p != nil || err != nil {
 			t.Errorf("%s: got %v, %v", name, p, err)
 		}
@@ -513,17 +492,11 @@ func TestSandboxManyFiles(t *testing.T) {
 		needSupport(t, namespaces)
 		f := newFixture(t, `cat "$SECRET"/file-*; cat "$SECRET/key"; cat "$SECRET/folder/key"; ls "$SECRET/folder"; echo x >>"$SECRET/file-1" || echo denied`)
 		f.spec.Stderr = nil
-		if err := os.Mkdir(f.path("secret/folder"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(f.path("secret/folder/key"), []byte("canary\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(f.path("secret/folder"), 0o700))
+		must.Succeed(t, os.WriteFile(f.path("secret/folder/key"), []byte("canary\n"), 0o600))
 		for i := range 30 {
 			name := f.path("secret/file-" + strconv.Itoa(i))
-			if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(name, []byte("x"), 0o600))
 			f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, name)
 		}
 		f.spec.Argv[2] = strings.ReplaceAll(f.spec.Argv[2], `"$SECRET"/file-*`,
@@ -551,16 +524,16 @@ func TestConceal(t *testing.T) {
 					if !namespaces {
 						f.withoutNamespaces()
 					}
-					if scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil &&
+					if scope, err := os.ReadFile(
+						"/proc/sys/kernel/yama/ptrace_scope"); err == nil &&
 						string(scope) > "1" && concealed == "false" {
 						t.Skip("this system protects all processes")
 					}
 					self, err := os.Executable()
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, err)
 					f.spec.Argv = []string{self, concealed}
-					f.spec.Env = append(f.spec.Env, childVariable+"=conceal", "TOOL_TEST_KEY=canary")
+					f.spec.Env = append(f.spec.Env, childVariable+"=conceal",
+						"TOOL_TEST_KEY=canary")
 					f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, self)
 					if _, out := f.run(t); out != want {
 						t.Errorf("output %q, want %q", out, want)

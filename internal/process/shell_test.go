@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestShell(t *testing.T) {
@@ -68,9 +70,7 @@ func TestShellEndsItsSessionFirst(t *testing.T) {
 	// Start would end the session itself as soon as the program ends.
 	old := exec.Command("sleep", "1000")
 	old.Env = append(Environ(), SessionVariable+"="+session)
-	if err := old.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, old.Start())
 	t.Cleanup(func() {
 		old.Process.Kill()
 		old.Wait()

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // A program that speaks can read and write as much as others, and gets blocking descriptors.
@@ -44,9 +46,7 @@ func TestSpeaksWriteLineDoesNotBlock(t *testing.T) {
 	spec.Interactive, spec.Speaks = true, true
 	p := start(t, spec)
 	for range 100 {
-		if err := p.WriteLine(strings.Repeat("x", 64<<10)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.WriteLine(strings.Repeat("x", 64<<10)))
 	}
 	p.Stop(ample)
 	wantExit(t, p.Wait(), 143, "SIGTERM")
@@ -64,9 +64,7 @@ func TestSpeaksEndsWithTheProgram(t *testing.T) {
 		if got := nextLine(t, lines); got != "ready" {
 			t.Fatalf("output %q", got)
 		}
-		if err := p.WriteLine("continue"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.WriteLine("continue"))
 		var rest strings.Builder
 		if _, err := lines.WriteTo(&rest); err != nil {
 			t.Fatal(err)

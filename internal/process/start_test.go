@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 func TestArgumentsInputAndEnvironment(t *testing.T) {
@@ -51,9 +52,7 @@ func TestNoKeyFilesOrTerminal(t *testing.T) {
 	t.Setenv("SIGNALBOX_KEY", "secret")
 	const count = `ls /dev/fd | wc -w`
 	open, err := exec.Command("sh", "-c", count).Output() // files that the test process inherited
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	// the keeper closes them; left are the standard ones and the folder that ls opens
 	if runtime.GOOS == "linux" {
 		open = []byte("4\n")
@@ -72,9 +71,7 @@ func TestNoKeyFilesOrTerminal(t *testing.T) {
 
 func TestProgramNotFound(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "plain"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "plain"), nil, 0o600))
 	for _, tt := range []struct {
 		name string
 		spec Spec
@@ -106,10 +103,8 @@ func TestProgramNotFound(t *testing.T) {
 
 func TestRelativeProgram(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "it"), []byte("#!/bin/sh\necho here\n"),
-		0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "it"), []byte("#!/bin/sh\necho here\n"),
+		0o700))
 	if exit, out := run(t, Spec{Argv: []string{"./it"}, Dir: dir}); exit.Code != 0 ||
 		out != "here\n" {
 		t.Errorf("%+v, %q", exit, out)
@@ -164,9 +159,7 @@ func TestWriteLineDoesNotBlock(t *testing.T) {
 	spec.Interactive = true
 	p := start(t, spec)
 	for range 100 {
-		if err := p.WriteLine(strings.Repeat("x", 64<<10)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.WriteLine(strings.Repeat("x", 64<<10)))
 	}
 	p.Stop(ample)
 	wantExit(t, p.Wait(), 143, "SIGTERM")
@@ -209,9 +202,7 @@ func TestIdentity(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	p.Wait()
 	exit, out := run(t, shell(`kill -9 $$`))
 	if out != "" {
@@ -250,9 +241,7 @@ func TestFailingWriter(t *testing.T) {
 func TestNoLeakedFiles(t *testing.T) {
 	open := func() int {
 		names, err := os.ReadDir("/dev/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return len(names)
 	}
 	const workers, programs = 4, 1000

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"signalbox/internal/testkit/must"
 )
 
 // waitUntilGone waits until a process has ended. It need not be a child.
@@ -14,9 +16,7 @@ func waitUntilGone(t *testing.T, id ID) {
 	if errors.Is(err, unix.ESRCH) {
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer unix.Close(fd)
 	if !id.Alive() {
 		return

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -94,14 +95,10 @@ func TestDemo(t *testing.T) {
 func demoFolder(t *testing.T) (dir string, script *Script) {
 	t.Helper()
 	demo := t.TempDir()
-	if err := Demo(demo); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Demo(demo))
 	dir = filepath.Join(demo, "calc")
 	text, err := os.ReadFile(filepath.Join(demo, "agents.script"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if script, err = Parse("agents.script", text); err != nil {
 		t.Fatal(err)
 	}
@@ -127,9 +124,7 @@ func checks(t *testing.T, dir, when string, pass bool) {
 // TestDemoMerges checks that parallel tasks write different files, so that merges are clean.
 func TestDemoMerges(t *testing.T) {
 	text, err := demo.ReadFile("demo/agents.script")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	owner, task := map[string]string{}, ""
 	for line := range bytes.Lines(text) {
 		words := strings.Fields(string(line))

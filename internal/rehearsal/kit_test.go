@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -33,12 +34,11 @@ type performance struct {
 func perform(t *testing.T, steps string, change func(*Options)) *performance {
 	t.Helper()
 	script, err := Parse("test.script", []byte("on developer t1:\n"+steps))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	prompt := "Do t1."
 	p := &performance{dir: t.TempDir()}
-	opts := Options{Role: "developer", Task: "t1", Session: "s-1", Dir: p.dir, Prompt: &prompt, Stdout: &p.stdout,
+	opts := Options{Role: "developer", Task: "t1", Session: "s-1", Dir: p.dir, Prompt: &prompt,
+		Stdout: &p.stdout,
 		Stderr: &p.stderr, Now: func() time.Time { return noon }}
 	if change != nil {
 		change(&opts)
@@ -98,9 +98,7 @@ func (p *performance) status(t *testing.T) int {
 func (p *performance) file(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(p.dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(content)
 }
 

@@ -61,8 +61,8 @@ func (p *parser) fail(err error, hint string) error {
 	if p.line > 0 {
 		where += ":" + strconv.Itoa(p.line)
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", where, err),
-		Hint: hint}
+	return signalbox.CodeFailed.Errorf(hint,
+		"%s: %w", where, err)
 }
 
 // next parses the next line, which is empty, a comment, or begins a section or a step.

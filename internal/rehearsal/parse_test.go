@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 func TestSections(t *testing.T) {
@@ -24,9 +25,7 @@ on expert,security X-*:
 on critic *:
 on *:
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var heads []string
 	for i := range script.Sections {
 		heads = append(heads, script.Sections[i].String())
@@ -129,9 +128,7 @@ func TestParseErrors(t *testing.T) {
 // TestReferenceListsEveryStep checks that the reference has every step.
 func TestReferenceListsEveryStep(t *testing.T) {
 	document, err := os.ReadFile("../../docs/reference/rehearsal.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name := range verbs {
 		if !strings.Contains(string(document), "| `"+name) {
 			t.Errorf("docs/reference/rehearsal.md does not explain %s", name)
@@ -141,9 +138,7 @@ func TestReferenceListsEveryStep(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	demo, err := os.ReadFile("demo/agents.script")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Succeed(f, err)
 	f.Add(demo)
 	for name, v := range verbs {
 		f.Add([]byte("on *:\n    " + v.form + "\n        more\n    " + name + " a <<END\nEND\n"))

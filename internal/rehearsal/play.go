@@ -82,9 +82,8 @@ func (p *player) play(ctx context.Context, step Step) error {
 	err := step.act(ctx, p)
 	failed := (*stepError)(nil)
 	if errors.As(err, &failed) {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("%s:%d: %s: %w", p.script, step.Line, step.Verb, failed.err),
-			Hint: failed.hint}
+		return signalbox.CodeFailed.Errorf(failed.hint,
+			"%s:%d: %s: %w", p.script, step.Line, step.Verb, failed.err)
 	}
 	return err
 }

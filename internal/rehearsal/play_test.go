@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 const exitObject = `{"protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "notes": "{task}"}`
@@ -333,9 +334,7 @@ func TestListenContext(t *testing.T) {
 	defer w.Close()
 	prompt := ""
 	script, err := Parse("s", []byte("on *:\n    ask Anybody?\n    listen\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	stdout := writerFunc(func(b []byte) (int, error) {
 		if len(b) > 0 {
 			cancel()
@@ -357,9 +356,7 @@ func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script, err := Parse("s",
 			[]byte("on *:\n    wait 90s\n    say There.\n    wait for go.txt\n    hang after result\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		prompt, begin := "", time.Now()
 		var spoke, ended time.Time
 		stdout := writerFunc(func(b []byte) (int, error) {

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -36,12 +37,8 @@ func start(t *testing.T, format signalbox.Format, steps string) *agent {
 		"GORACE=atexit_sleep_ms=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		cmd.Wait()
@@ -53,9 +50,7 @@ func start(t *testing.T, format signalbox.Format, steps string) *agent {
 func (a *agent) line() string {
 	a.t.Helper()
 	line, err := a.stdout.ReadString('\n')
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.Succeed(a.t, err)
 	return line
 }
 
@@ -63,9 +58,7 @@ func (a *agent) line() string {
 func (a *agent) end() (rest string, status syscall.WaitStatus) {
 	a.t.Helper()
 	output, err := io.ReadAll(a.stdout)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.Succeed(a.t, err)
 	if err := a.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		a.t.Fatal(err)
 	}
@@ -74,9 +67,7 @@ func (a *agent) end() (rest string, status syscall.WaitStatus) {
 
 func (a *agent) touch(name string) {
 	a.t.Helper()
-	if err := os.WriteFile(filepath.Join(a.Dir, name), nil, 0o666); err != nil {
-		a.t.Fatal(err)
-	}
+	must.Succeed(a.t, os.WriteFile(filepath.Join(a.Dir, name), nil, 0o666))
 }
 
 func TestSignalKill(t *testing.T) {
@@ -98,18 +89,14 @@ func TestIgnoreTerm(t *testing.T) {
 	const work = "    say Ready.\n    wait for go\n    signal READY_FOR_REVIEW: {task}\n"
 	deaf := start(t, "", "    ignore TERM\n"+work)
 	deaf.line()
-	if err := deaf.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, deaf.Process.Signal(syscall.SIGTERM))
 	deaf.touch("go")
 	if rest, status := deaf.end(); status.ExitStatus() != 0 || rest != "READY_FOR_REVIEW: t1\n" {
 		t.Errorf("ignoring: %v, %q", status, rest)
 	}
 	obedient := start(t, "", work)
 	obedient.line()
-	if err := obedient.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, obedient.Process.Signal(syscall.SIGTERM))
 	if rest, status := obedient.end(); status.Signal() != syscall.SIGTERM || rest != "" {
 		t.Errorf("not ignoring: %v, %q", status, rest)
 	}
@@ -124,9 +111,7 @@ func TestHang(t *testing.T) {
 		for heard := ""; !strings.Contains(heard, "Hm.") &&
 			!strings.Contains(heard, `"reason":"stop"`); heard = a.line() {
 		}
-		if err := a.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.Process.Signal(syscall.SIGTERM))
 		if _, status := a.end(); status.Signal() != syscall.SIGTERM {
 			t.Errorf("%s: %v", format, status)
 		}
@@ -150,9 +135,7 @@ func TestFork(t *testing.T) {
 		}
 		for _, text := range pids {
 			pid, err := strconv.Atoi(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			group, err := syscall.Getpgid(pid)
 			want := a.Process.Pid
 			if how != "" {
@@ -182,17 +165,13 @@ func TestFork(t *testing.T) {
 func (a *agent) outputIsOpen() bool {
 	a.t.Helper()
 	conn, err := a.pipe.SyscallConn()
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.Succeed(a.t, err)
 	var readErr error
 	err = conn.Read(func(fd uintptr) bool {
 		_, readErr = syscall.Read(int(fd), make([]byte, 1))
 		return true
 	})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.Succeed(a.t, err)
 	return readErr == syscall.EAGAIN
 }
 
@@ -203,9 +182,7 @@ func TestFloodPipe(t *testing.T) {
 	var heard []string
 	for sig, err := range transcript.Signals(a.stdout,
 		&transcript.Options{Format: signalbox.FormatClaude}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		heard = append(heard, sig.Name+" "+strconv.FormatInt(sig.Offset, 10))
 	}
 	if len(heard) != 1 || heard[0] != "ready_for_review 10000000" {
@@ -215,14 +192,10 @@ func TestFloodPipe(t *testing.T) {
 
 func TestInteractiveProcess(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	script, err := Parse("s",
 		[]byte("on *:\n    ask Which?\n    listen\n    signal CHECKPOINT: t1\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	out, in := io.Pipe()
 	played := make(chan error, 1)
 	go func() {
@@ -248,9 +221,7 @@ func TestInteractiveProcess(t *testing.T) {
 func TestRunInTheBackground(t *testing.T) {
 	p := perform(t, "    run sleep 600 & echo $! >pid\n    signal READY_FOR_REVIEW: {task}\n", nil)
 	pid, err := strconv.Atoi(strings.TrimSpace(p.file(t, "pid")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil || p.err != nil || p.taken() == nil {
 		t.Errorf("%v, %v, %v", err, p.err, p.taken())
 	}
@@ -260,9 +231,7 @@ func TestRunInTheBackground(t *testing.T) {
 func TestRunContext(t *testing.T) {
 	script, err := Parse("s",
 		[]byte("on *:\n    run touch started; exec sleep 600\n    say Never.\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	watcher := &player{Options: Options{Dir: t.TempDir()}}

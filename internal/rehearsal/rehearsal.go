@@ -91,9 +91,9 @@ func (o Options) orDefault() (Options, error) {
 	}
 	if !slices.Contains(signalbox.Formats(), o.Format) || o.Format == signalbox.FormatAuto ||
 		o.Format == signalbox.FormatOracle {
-		return o, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("an agent cannot write %q", o.Format),
-			Hint: "the formats are plain, claude, codex, gemini and opencode"}
+		return o, signalbox.CodeUsage.Errorf(
+			"the formats are plain, claude, codex, gemini and opencode",
+			"an agent cannot write %q", o.Format)
 	}
 	if o.Session == "" {
 		o.Session = "rehearsal"
@@ -141,12 +141,10 @@ func (s *Script) Find(role, task string, attempt int) (*Section, error) {
 			return &s.Sections[i], nil
 		}
 	}
-	return nil, &signalbox.Error{
-		Code: signalbox.CodeNotFound,
-		Err: fmt.Errorf("%s: no section matches role %q, task %q, attempt %d", s.Name, role, task,
-			attempt),
-		Hint: "end the script with a section that matches everything: on *:",
-	}
+	return nil, signalbox.CodeNotFound.Errorf(
+		"end the script with a section that matches everything: on *:",
+		"%s: no section matches role %q, task %q, attempt %d", s.Name, role, task,
+		attempt)
 }
 
 func (s *Section) matches(role, task string, attempt int) bool {

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"signalbox/internal/testkit/must"
 )
 
 // KillGroup ends all processes of a group, also of version 1, which has no cgroup.kill: there the
 // first look ends them only if none of them can start another.
 func TestKillGroup(t *testing.T) {
 	own, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	unique := groupPrefix + rand.Text()
 	for name, create := range map[string]func(*Group) error{
 		"version 1": func(g *Group) error { return g.split(own, unique, Limits{}) },
@@ -45,9 +45,7 @@ func TestKillGroup(t *testing.T) {
 			if noInput != nil || err != nil {
 				t.Fatal(noInput, err)
 			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, cmd.Start())
 			t.Cleanup(func() {
 				cmd.Process.Kill()
 				cmd.Wait()
@@ -56,9 +54,7 @@ func TestKillGroup(t *testing.T) {
 					unix.Kill(pid, unix.SIGKILL)
 				}
 			})
-			if err := g.Add(cmd.Process.Pid); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, g.Add(cmd.Process.Pid))
 			if _, err := in.Write([]byte("\n")); err != nil {
 				t.Fatal(err)
 			}
@@ -69,9 +65,7 @@ func TestKillGroup(t *testing.T) {
 			if pids, err := GroupProcesses(folder); len(pids) < 6 || err != nil {
 				t.Fatalf("processes %v, %v", pids, err)
 			}
-			if err := KillGroup(folder); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, KillGroup(folder))
 			cmd.Process.Signal(unix.SIGTERM) // without effect if it was killed
 			cmd.Wait()
 			if by := cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(); by != unix.SIGKILL {
@@ -86,9 +80,7 @@ func TestKillGroup(t *testing.T) {
 			}
 			for { // until the system has ended them, which it does not report
 				pids, err := GroupProcesses(folder)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				if len(pids) == 0 {
 					break
 				}
@@ -97,9 +89,7 @@ func TestKillGroup(t *testing.T) {
 		})
 	}
 	folder := filepath.Join(t.TempDir(), groupPrefix+"test")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(folder, 0o700))
 	for _, path := range []string{cgroups, folder, cgroups + "/../../.." + folder} {
 		if _, err := OpenGroup(path); err == nil {
 			t.Errorf("%s is not a group, but can be opened", path)

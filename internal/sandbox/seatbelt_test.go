@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write the profiles in testdata")
@@ -24,14 +26,10 @@ func TestSeatbeltProfile(t *testing.T) {
 		file := filepath.Join("testdata", "seatbelt-"+name+".sb")
 		got := seatbeltProfile(&p)
 		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 		}
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if diff := cmp.Diff(string(want), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
@@ -42,19 +40,13 @@ func TestSeatbeltProfile(t *testing.T) {
 // that.
 func TestSeatbeltResolvesLinks(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, folder := range []string{"private/tmp", "private/box/trees", "private/lib"} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(root, folder), 0o700))
 	}
 	for name, to := range map[string]string{"tmp": "private/tmp", "box": "private/box",
 		"lib": "private/lib", "loop": "loop"} {
-		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(to, filepath.Join(root, name)))
 	}
 	in := func(name string) string { return filepath.Join(root, name) }
 	got := seatbeltProfile(&Policy{Mode: Enforce, Read: []string{in("lib"), in("loop/x")},

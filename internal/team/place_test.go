@@ -9,27 +9,22 @@ import (
 	"testing"
 
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 func TestCheckPlace(t *testing.T) {
 	project := t.TempDir()
 	box := filepath.Join(project, ".signalbox")
-	if err := os.Mkdir(box, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(box, 0o700))
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(box, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(box, name), []byte(text), 0o600))
 	}
 	store := Store{t.TempDir()}
 	check := func(named bool) error {
 		t.Helper()
 		address, err := config.ReadJournal(box)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return store.CheckPlace(t.Context(), box, address, named)
 	}
 	refused := func(what string) {
@@ -46,9 +41,7 @@ func TestCheckPlace(t *testing.T) {
 	}
 	add := func() {
 		t.Helper()
-		if err := store.AddPlace(box); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, store.AddPlace(box))
 	}
 	allowed("a file")
 	write(config.FileName, "journal: postgres://ann@db/shop\n")
@@ -103,8 +96,6 @@ func TestCheckPlace(t *testing.T) {
 	if err == nil {
 		err = os.Chmod(name, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	refused("a record that others can write or read")
 }

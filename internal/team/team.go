@@ -203,8 +203,8 @@ func (s *Shared) findModified() (names []string) {
 func unixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
 
 func refuse(hint, format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf(format, args...),
-		Hint: hint}
+	return signalbox.CodeFailed.Errorf(hint,
+		format, args...)
 }
 
 // ModifiedNote says that changes are not used, "" if there are none.

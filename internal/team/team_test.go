@@ -18,6 +18,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 // project is a repository with a box, and a user with a configuration folder.
@@ -31,12 +32,11 @@ type project struct {
 func newProject(t *testing.T) *project {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Setenv("HOME", filepath.Join(top, "home"))
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(top, "home", ".config"))
-	p := &project{t: t, dir: filepath.Join(top, "project"), store: Store{Dir: filepath.Join(top, "trust")}}
+	p := &project{t: t, dir: filepath.Join(top, "project"),
+		store: Store{Dir: filepath.Join(top, "trust")}}
 	p.box = filepath.Join(p.dir, ".signalbox")
 	p.create()
 	return p
@@ -52,9 +52,7 @@ func (p *project) create() {
 
 func (p *project) check(err error) {
 	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 }
 
 func (p *project) git(args ...string) string {
@@ -387,17 +385,13 @@ func TestOldCopiesAreRemoved(t *testing.T) {
 	use := func(version int) string {
 		s := &Shared{Root: folder, Files: map[string][]byte{config.FileName: {byte(version)}}}
 		dir := filepath.Join(folder, s.Digest())
-		if err := s.copyTo(dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.copyTo(dir))
 		return dir
 	}
 	first := use(0)
 	for i := range maxCopies + 3 {
 		old := time.Now().Add(time.Duration(i-100) * time.Hour)
-		if err := os.Chtimes(use(i), old, old); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chtimes(use(i), old, old))
 		if i == maxCopies-1 { // an older one is used again
 			use(0)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -46,9 +47,7 @@ func TestPrintableJSONKeepsTheValue(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		want := string(rapid.SliceOf(alphabet).Draw(t, "text"))
 		doc, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		doc = PrintableJSON(doc)
 		var got string
 		if err := json.Unmarshal(doc, &got); err != nil || got != want {

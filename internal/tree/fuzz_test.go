@@ -3,6 +3,8 @@ package tree
 import (
 	"reflect"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // FuzzParseRecord checks that no line makes the parser or a replay panic, and that a replayed line
@@ -20,9 +22,7 @@ func FuzzParseRecord(f *testing.F) {
 			return
 		}
 		r, err := NewReplay(compiled, &RunOptions{Inputs: map[string]any{"list": []any{1}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if r.Replay(rec) != nil {
 			return
 		}
@@ -31,9 +31,7 @@ func FuzzParseRecord(f *testing.F) {
 			again.Status != rec.Status || again.At != rec.At {
 			t.Fatalf("%s is recorded again as %+v (%v)", line, again, err)
 		}
-		if err := r.Resume(&RunOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.Resume(&RunOptions{}))
 		for range 5 {
 			r.Tick(epoch)
 		}

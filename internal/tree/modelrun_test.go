@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 	"signalbox/internal/tree/blackboard"
 )
@@ -283,9 +284,7 @@ func (d *duo) replay() {
 		return
 	}
 	r, err := replayed(d.r.Tree(), d.o, d.log)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 	if want, got := dump(d.r), dump(r); want != got {
 		d.t.Fatalf("replayed it differs:\n%s\n%s", want, got)
 	}

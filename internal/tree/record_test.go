@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -89,14 +90,10 @@ func TestJournalGolden(t *testing.T) {
 	lines, r := story(t)
 	got := append(bytes.Join(lines, []byte("\n")), '\n')
 	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(golden, got, 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -115,9 +112,7 @@ func replayLines(t *testing.T, lines [][]byte) *Run {
 	r, err := NewReplay(storyTree(t),
 		&RunOptions{ID: "story-1", Inputs: map[string]any{"list": []any{1, 2.0, "drei"}},
 			Globals: map[string]any{"world": true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var chain Chain
 	for i, line := range lines {
 		if err := chain.Check(line); err != nil {
@@ -155,9 +150,7 @@ func TestChainTampering(t *testing.T) {
 		}
 		return nil
 	}
-	if err := check(lines); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, check(lines))
 	property.Check(t, func(t *rapid.T) {
 		bad := slices.Clone(lines)
 		i := rapid.IntRange(0, len(lines)-1).Draw(t, "line")
@@ -195,9 +188,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 		t.Errorf("the header is %+v", h)
 	}
 	inputs, globals, err := h.ReadInputs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(map[string]any{"list": []any{int64(1), 2.5, "x"}}, inputs); diff != "" {
 		t.Errorf("inputs (-want +got):\n%s", diff)
 	}
@@ -278,9 +269,7 @@ func TestDivergence(t *testing.T) {
 	} {
 		r, err := NewReplay(storyTree(t),
 			&RunOptions{Inputs: map[string]any{"list": []any{1, 2.0, "drei"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for tick := 1; tick <= tt.tick; tick++ {
 			line := string(lines[tick])
 			if tick == tt.tick {

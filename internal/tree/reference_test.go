@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 const reference = "../../docs/reference/tree-nodes.md"
@@ -17,9 +19,7 @@ const referenceHeader = "| tree | tick by tick | what it shows |"
 // TestReference executes every row of the tables in the document.
 func TestReference(t *testing.T) {
 	data, err := os.ReadFile(reference)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	rows, sections := map[string]int{}, map[string]bool{}
 	section, inTable := "", false
 	for i, line := range strings.Split(string(data), "\n") {
@@ -91,9 +91,7 @@ var eventPattern = regexp.MustCompile(
 func newPerformance(t *testing.T, text string) *performance {
 	p := &performance{jobs: map[string]Start{}, now: epoch}
 	def, leaves, err := parseTree(text, p.ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	p.leaves = leaves
 	services := &Registry{}
 	services.Add(Tool, "job", Leaf{Job: noJob})

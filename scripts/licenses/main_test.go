@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestLinkedModules lists every module that the program links, with its licence, and fails for one
@@ -47,9 +49,7 @@ func TestIncompatibleLicenses(t *testing.T) {
 	for name, text := range map[string]string{"LICENSE": "GNU GENERAL PUBLIC LICENSE",
 		"COPYING": "Do as I say.", "README": "Apache License, Version 2.0"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		m := module{Path: "example.org/m", Version: "v1.0.0", Dir: dir}
 		if err := m.readLicense(); err == nil {
 			t.Errorf("%s %q is accepted as %q", name, text, m.Licenses)

@@ -10,26 +10,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestBill checks the bill of the test program itself, which Go describes as it does any other.
 func TestBill(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	file := filepath.Join(t.TempDir(), "bill.json")
-	if err := write(self, file); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, write(self, file))
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var b bill
-	if err := json.Unmarshal(text, &b); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &b))
 	if !regexp.MustCompile(
 		`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(b.Serial) {
 		t.Errorf("the serial number is %s", b.Serial)
@@ -50,9 +44,7 @@ func TestBill(t *testing.T) {
 			len(b.Components))
 	}
 	again := filepath.Join(t.TempDir(), "again.json")
-	if err := write(self, again); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, write(self, again))
 	if second, _ := os.ReadFile(again); string(second) != string(text) {
 		t.Error("the same program has another bill")
 	}
@@ -68,9 +60,7 @@ func TestPackageURL(t *testing.T) {
 
 func TestNotAProgram(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(name, []byte("not a program"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte("not a program"), 0o644))
 	if err := write(name, name+".json"); err == nil || !strings.Contains(err.Error(), "text") {
 		t.Errorf("the error is %v", err)
 	}

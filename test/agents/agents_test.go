@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/npm"
 	"signalbox/internal/testkit/offline"
 )
@@ -93,9 +94,9 @@ func newProject(t *testing.T) *project {
 		"TMPDIR=" + root, "USER=ann", "LANG=C.UTF-8", "TERM=dumb",
 		"GIT_CONFIG_NOSYSTEM=1", "NO_COLOR=1", "AGENTS_TEST=" + root}
 	for _, dir := range []string{s.dir, home} {
-		must(t, os.Mkdir(dir, 0o700))
+		must.Succeed(t, os.Mkdir(dir, 0o700))
 	}
-	must(t, os.WriteFile(filepath.Join(s.dir, "README.md"), []byte("# Greetings\n"),
+	must.Succeed(t, os.WriteFile(filepath.Join(s.dir, "README.md"), []byte("# Greetings\n"),
 		0o600))
 	s.run(t, "git", "init", "-q", "-b", "main")
 	s.run(t, "git", "add", "-A")
@@ -134,7 +135,7 @@ agent: all
 func (s *project) writeConfig(t *testing.T, text string) {
 	t.Helper()
 	text += "limits: {timeouts: 1, unknown: 1, reviews: 1, audits: 1}\nenv_pass: [AGENTS_TEST]\n"
-	must(t, os.WriteFile(filepath.Join(s.dir, ".signalbox", "signalbox.yaml"), []byte(text),
+	must.Succeed(t, os.WriteFile(filepath.Join(s.dir, ".signalbox", "signalbox.yaml"), []byte(text),
 		0o600))
 }
 
@@ -154,7 +155,7 @@ func (s *project) serve(t *testing.T, script string) (a addresses, end func() []
 	if err == nil {
 		err = cmd.Start()
 	}
-	must(t, err)
+	must.Succeed(t, err)
 	ended := false
 	stop := func() {
 		if ended {
@@ -181,7 +182,7 @@ func (s *project) serve(t *testing.T, script string) (a addresses, end func() []
 	return a, func() []asked {
 		stop()
 		text, err := os.ReadFile(log)
-		must(t, err)
+		must.Succeed(t, err)
 		return lines[asked](t, text)
 	}
 }
@@ -189,7 +190,7 @@ func (s *project) serve(t *testing.T, script string) (a addresses, end func() []
 func example(t *testing.T, name string) string {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join("..", "..", "examples", "model", name))
-	must(t, err)
+	must.Succeed(t, err)
 	return file
 }
 
@@ -232,9 +233,9 @@ func runPlans(t *testing.T) {
 		server, end := s.serve(t, example(t, "greetings.yaml"))
 		s.configureOpencode(t, server)
 		text, err := os.ReadFile(example(t, "greetings.md"))
-		must(t, err)
+		must.Succeed(t, err)
 		plan := filepath.Join(filepath.Dir(s.dir), "plan.md")
-		must(t, os.WriteFile(plan, bytes.ReplaceAll(text, []byte("**Blocked By**: T1"),
+		must.Succeed(t, os.WriteFile(plan, bytes.ReplaceAll(text, []byte("**Blocked By**: T1"),
 			[]byte("**Blocked By**: none")), 0o600))
 		heard, _ := s.runPlan(t, plan, end)
 		slices.Sort(heard)
@@ -282,7 +283,7 @@ func (s *project) runPlan(t *testing.T, plan string,
 func (s *project) checkLedger(t *testing.T, want ...string) (heard []string) {
 	t.Helper()
 	var work []struct{ ID, Phase string }
-	must(t, json.Unmarshal(s.run(t, s.program, "work", "list", "--json"), &work))
+	must.Succeed(t, json.Unmarshal(s.run(t, s.program, "work", "list", "--json"), &work))
 	phases := map[string]string{}
 	for _, w := range work {
 		phases[w.ID] = w.Phase

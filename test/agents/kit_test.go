@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // pinned returns the versions of the programs.
@@ -28,19 +30,11 @@ func pinned(t *testing.T) map[string]string {
 // TestVersionsAreDocumented checks that docs/reference/agents.md lists the pinned versions.
 func TestVersionsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "agents.md"))
-	must(t, err)
+	must.Succeed(t, err)
 	for name, version := range pinned(t) {
 		if row := fmt.Sprintf("| `%s` | %s |", name, version); version == "" ||
 			!strings.Contains(string(text), row) {
 			t.Errorf("docs/reference/agents.md has no row that starts with %s", row)
 		}
-	}
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // issuer renews the login of codex, like its vendor: a refresh token works once.
@@ -77,14 +79,14 @@ func renewLogins(t *testing.T) {
 	given["account_id"] = "account"
 	login, err := json.Marshal(map[string]any{"auth_mode": "chatgpt", "OPENAI_API_KEY": nil,
 		"tokens": given, "last_refresh": "2025-11-01T00:00:00Z", "mine": 1})
-	must(t, err)
+	must.Succeed(t, err)
 	settings := fmt.Sprintf(
 		"model_provider = \"scripted\"\nchatgpt_base_url = %q\n[model_providers.scripted]\nname = \"scripted\"\nbase_url = %q\n"+
 			"wire_api = \"responses\"\nrequires_openai_auth = true\n[features]\nplugins = false\n",
 		i.URL, server.OpenAI)
-	must(t, os.Mkdir(home, 0o700))
+	must.Succeed(t, os.Mkdir(home, 0o700))
 	for name, text := range map[string]string{"auth.json": string(login), "config.toml": settings} {
-		must(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o600))
+		must.Succeed(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o600))
 	}
 	s.writeConfig(t, fmt.Sprintf(
 		"agents:\n  all: {preset: codex, model: rehearsal, env: {CODEX_REFRESH_TOKEN_URL_OVERRIDE: %q}}\nagent: all\n", i.URL+renewal))

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // interruption is a turn that is interrupted, and what the next turn knows.
@@ -61,7 +63,7 @@ func resumePlan(t *testing.T, i interruption) {
 		"agents:\n  all: {preset: %s, model: %s, base_url: %q%s}\nagent: all\n", i.preset,
 		cmp.Or(i.model, "rehearsal"), url, i.settings))
 	plan, err := filepath.Abs(filepath.Join("testdata", "resume.md"))
-	must(t, err)
+	must.Succeed(t, err)
 	s.interrupt(t, plan)
 	s.run(t, s.program, "run", plan, "--json", "--no-wait")
 	prompted := 0
@@ -107,7 +109,7 @@ func (s *project) interrupt(t *testing.T, plan string) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	must(t, err)
+	must.Succeed(t, err)
 	interrupted := false
 	var last []byte
 	lines := bufio.NewScanner(stdout)

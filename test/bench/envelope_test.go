@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -55,9 +56,7 @@ func TestEnvelopesContainTheAgentsText(t *testing.T) {
 	}
 	for _, format := range jsonFormats {
 		wrapped, err := io.ReadAll(newStream(newGenerator(seed, testSize, often), format))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var got []byte
 		for line := range bytes.Lines(wrapped) {
 			var l agentLine
@@ -77,10 +76,8 @@ func TestEscapedTextReadsBack(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		want := rapid.String().Draw(t, "text")
 		var got string
-		if err := json.Unmarshal([]byte(`"`+string(appendEscaped(nil, []byte(want)))+`"`),
-			&got); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(`"`+string(appendEscaped(nil, []byte(want)))+`"`),
+			&got))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
 		}

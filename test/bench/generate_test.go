@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 const testSize = 3 * megabyte
@@ -17,7 +18,7 @@ const testSize = 3 * megabyte
 func plainText(t *testing.T, g *generator) []byte {
 	t.Helper()
 	text, err := io.ReadAll(newStream(g, signalbox.FormatPlain))
-	must(t, err)
+	must.Succeed(t, err)
 	return text
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 )
 
@@ -21,7 +22,7 @@ func startDatabases(t *testing.T) map[string]database {
 			continue
 		}
 		db, err := d.start("")
-		must(t, err)
+		must.Succeed(t, err)
 		t.Cleanup(func() {
 			if err := db.stop(); err != nil {
 				t.Error(err)
@@ -39,7 +40,7 @@ func TestDatabases(t *testing.T) {
 			t.Run("hand-over", func(t *testing.T) {
 				var w stopwatch
 				var rivals []time.Duration
-				must(t, handOver(db.place("hand_over"), true, 3, &w, db.ping,
+				must.Succeed(t, handOver(db.place("hand_over"), true, 3, &w, db.ping,
 					&rivals))
 				if len(w.took) != 3 || len(rivals) != 3 {
 					t.Errorf("took %v, rivals %v", w.took, rivals)
@@ -56,25 +57,25 @@ func checkBareStore(t *testing.T, db database) {
 	events := sealedEvents(31)
 	place := db.place("bare")
 	add, stop, err := db.bare(place)
-	must(t, err)
-	must(t, errors.Join(add(events[:1]), add(events[1:30]), add(events[30:]),
+	must.Succeed(t, err)
+	must.Succeed(t, errors.Join(add(events[:1]), add(events[1:30]), add(events[30:]),
 		stop()))
 	j, err := openJournal(place)
-	must(t, err)
+	must.Succeed(t, err)
 	got, err := j.Read(t.Context(), 0, 100)
-	must(t, errors.Join(err, j.Close()))
+	must.Succeed(t, errors.Join(err, j.Close()))
 	if diff := cmp.Diff(events, got); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 }
 
 func checkLong(t *testing.T, place string) {
-	must(t, writeLong(place, 3000))
+	must.Succeed(t, writeLong(place, 3000))
 	j, err := openJournal(place)
-	must(t, err)
+	must.Succeed(t, err)
 	defer j.Close()
 	head, err := j.Head(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	s, err := j.LoadSnapshot(t.Context())
 	if err != nil || s.Seq >= head || head-s.Seq > journal.MaxAppend {
 		t.Errorf("the snapshot is of event %d, the last event is %d (%v)", s.Seq, head, err)
@@ -87,8 +88,8 @@ func checkLong(t *testing.T, place string) {
 
 func checkCrowd(t *testing.T, db database) {
 	c := &crowd{workers: 2, places: []string{db.place("crowd")}}
-	must(t, openAndClose(c.places[0]))
-	must(t, c.run(1, db.connections))
+	must.Succeed(t, openAndClose(c.places[0]))
+	must.Succeed(t, c.run(1, db.connections))
 	if err := c.check(); err != nil || len(c.took) == 0 || c.rate <= 0 {
 		t.Errorf("%d commands, %g a second (%v)", len(c.took), c.rate, err)
 	}
@@ -106,10 +107,10 @@ func checkCrowd(t *testing.T, db database) {
 func TestPostgresWaitsForTheDisk(t *testing.T) {
 	pgserver.Need(t)
 	db, err := startPostgres("")
-	must(t, err)
+	must.Succeed(t, err)
 	defer db.stop()
 	conn, _, err := db.(postgresDatabase).connect(db.place("any"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer conn.Close(context.Background())
 	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
 		var value string

@@ -15,6 +15,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -46,7 +47,7 @@ func TestWorkloadIsValid(t *testing.T) {
 	state := &rules.State{}
 	types := map[string]int{}
 	for i := range events {
-		must(t, errors.Join(ledger.Validate(&events[i]), checked.Extend(&events[i]),
+		must.Succeed(t, errors.Join(ledger.Validate(&events[i]), checked.Extend(&events[i]),
 			state.Apply(&events[i])))
 		types[events[i].Type]++
 	}
@@ -73,7 +74,7 @@ func TestWorkloadEndsWithBacklog(t *testing.T) {
 		log = append(log, events...)
 		return nil
 	}, 3000)
-	must(t, err)
+	must.Succeed(t, err)
 	if len(log) < 2990 || len(log) > 4000 || len(log) != int(w.state.Seq()) {
 		t.Errorf("%d events, want about 3000 and %d", len(log), w.state.Seq())
 	}
@@ -117,7 +118,7 @@ func TestRaceTakesTurns(t *testing.T) {
 		}}
 	}
 	a, b, c := runner("a"), runner("b"), runner("c")
-	must(t, race("test", 2, a, b, c))
+	must.Succeed(t, race("test", 2, a, b, c))
 	if want := []string{"a", "b", "c", "b", "c", "a"}; !slices.Equal(order, want) {
 		t.Errorf("order %q, want %q", order, want)
 	}
@@ -167,13 +168,13 @@ func TestStoresAreEquivalent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			add, stop, err := open(dir)
-			must(t, err)
-			must(t, errors.Join(add(events[:1]), add(events[1:30]), add(events[30:]),
+			must.Succeed(t, err)
+			must.Succeed(t, errors.Join(add(events[:1]), add(events[1:30]), add(events[30:]),
 				stop()))
 			j, err := openJournal(dir)
-			must(t, err)
+			must.Succeed(t, err)
 			got, err := j.Read(t.Context(), 0, 100)
-			must(t, errors.Join(err, j.Close()))
+			must.Succeed(t, errors.Join(err, j.Close()))
 			if diff := cmp.Diff(events, got); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
@@ -191,10 +192,10 @@ func TestStoresAreEquivalent(t *testing.T) {
 func TestBareIsAsDurable(t *testing.T) {
 	dir := t.TempDir()
 	_, stop, err := openBareStore(dir)
-	must(t, err)
-	must(t, stop())
+	must.Succeed(t, err)
+	must.Succeed(t, stop())
 	db, err := sql.Open("sqlite", filepath.Join(dir, ledgerFile)+bareOptions)
-	must(t, err)
+	must.Succeed(t, err)
 	defer db.Close()
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2",
 		"fullfsync": "1"} {
@@ -208,8 +209,9 @@ func TestBareIsAsDurable(t *testing.T) {
 func TestEngineStoreAppendsOneEventPerCommand(t *testing.T) {
 	dir := t.TempDir()
 	add, stop, err := openEngineStore(dir)
-	must(t, err)
-	must(t, errors.Join(add(make([]signalbox.Event, 1)), add(make([]signalbox.Event, 2*callers)),
+	must.Succeed(t, err)
+	must.Succeed(t, errors.Join(add(make([]signalbox.Event, 1)),
+		add(make([]signalbox.Event, 2*callers)),
 		stop()))
 	if err := checkLog(dir, 1+1+2*callers); err != nil {
 		t.Error(err)
@@ -249,11 +251,11 @@ func TestSampleChecksReport(t *testing.T) {
 func TestChildrenSeeTheWholeLog(t *testing.T) {
 	dir := t.TempDir()
 	add, stop, err := openJournalStore(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	w := newWorkload()
-	must(t, errors.Join(w.writeTo(add, 1200), stop()))
+	must.Succeed(t, errors.Join(w.writeTo(add, 1200), stop()))
 	snapshot, err := makeSnapshot(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	events := w.state.Seq()
 	for _, c := range []*longCase{
 		{name: "start", task: "start"},
@@ -280,12 +282,12 @@ func TestChildrenSeeTheWholeLog(t *testing.T) {
 func TestWatchTaskReportsEachEvent(t *testing.T) {
 	dir := t.TempDir()
 	add, stop, err := openJournalStore(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	c, err := startChild("watch", dir, 3)
-	must(t, err)
+	must.Succeed(t, err)
 	events := sealedEvents(3)
 	for i, want := range []string{"1", "2", "3"} {
-		must(t, add(events[i:i+1]))
+		must.Succeed(t, add(events[i:i+1]))
 		got, err := c.receive()
 		if err != nil || got.What != want || got.At == 0 {
 			t.Fatalf("received %+v, error %v; want event %s", got, err, want)
@@ -293,13 +295,5 @@ func TestWatchTaskReportsEachEvent(t *testing.T) {
 	}
 	if err := errors.Join(c.Wait(), stop()); err != nil {
 		t.Error(err)
-	}
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

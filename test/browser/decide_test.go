@@ -3,6 +3,8 @@ package browser_test
 import (
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestDecide logs in with a link, answers a question, sends a task back with a comment on a line of
@@ -58,9 +60,7 @@ func TestDecide(t *testing.T) {
 		}
 	}
 
-	if err := s.run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.run())
 	p.open("/")
 	p.click(`form[action="/work/T5/approve"] button`)
 	if p.is(`document.querySelector('form[action="/work/T5/approve"]')`) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestVerifyTheLedger clicks on the button, and waits for the result without reloading the page.
@@ -97,9 +99,7 @@ func TestCheckAProof(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	proof, key := s.must(t, "ledger", "prove", "1"), s.must(t, "ledger", "key")

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // lotsOnPage returns the lots at a loss on the page: ticker, account, day, shares, loss, what is
@@ -30,10 +32,9 @@ func TestPortfolio(t *testing.T) {
 				Disallowed json.Number `json:"disallowed_loss"`
 			} `json:"candidates"`
 		}
-		if err := json.Unmarshal([]byte(s.must(t, append([]string{"portfolio", "harvest", "--json"},
-			args...)...)), &harvest); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(
+			[]byte(s.must(t, append([]string{"portfolio", "harvest", "--json"},
+				args...)...)), &harvest))
 		var want [][]string
 		for _, c := range harvest.Candidates {
 			want = append(want, []string{c.Ticker, c.Account, c.Bought, c.Shares.String(),

@@ -15,6 +15,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // TestLinearizable lets many processes work on a few items, with leases that really expire, and
@@ -150,9 +151,7 @@ func keepHistory(t *testing.T, events []signalbox.Event, history []operation) (d
 	var operations, about bytes.Buffer
 	write := func(to *bytes.Buffer, v any) {
 		line, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		to.Write(append(line, '\n'))
 	}
 	for _, op := range slices.SortedStableFunc(slices.Values(history), func(a, b operation) int {
@@ -167,14 +166,10 @@ func keepHistory(t *testing.T, events []signalbox.Event, history []operation) (d
 		}
 	}
 	dir, err := os.MkdirTemp(keptBelow(t), "history-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, lines := range map[string]*bytes.Buffer{"operations.jsonl": &operations,
 		"events.jsonl": &about} {
-		if err := os.WriteFile(filepath.Join(dir, name), lines.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), lines.Bytes(), 0o600))
 	}
 	t.Logf("the operations and the events are in %s", dir)
 	return dir
@@ -198,17 +193,13 @@ func TestHistoryIsKept(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	read := func(name string) []string {
 		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return slices.Collect(strings.Lines(string(text)))
 	}
 	var got string
 	for _, line := range read("operations.jsonl") {
 		var op operation
-		if err := json.Unmarshal([]byte(line), &op); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(line), &op))
 		got += op.Do + " "
 	}
 	if kept := read("events.jsonl"); got != "look claim renew " || len(kept) != 1 ||

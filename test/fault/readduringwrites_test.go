@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/internal/core/box"
+	"signalbox/internal/testkit/must"
 )
 
 // TestReadDuringWrites opens, verifies and proves the ledger repeatedly while other processes
@@ -53,9 +54,7 @@ func TestReadDuringWrites(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for range tt.times {
 				beginRound()
-				if err := tt.do(t.Context(), s); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, tt.do(t.Context(), s))
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -187,7 +188,5 @@ func readAll(ctx context.Context, j journal.Journal,
 
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/npm"
 	"signalbox/internal/testkit/offline"
 )
@@ -116,18 +117,14 @@ func showToAll(t *testing.T, agents npm.Agents) npm.Agents {
 	}
 	dir := t.TempDir()
 	for parent := dir; parent != os.TempDir() && parent != "/"; parent = filepath.Dir(parent) {
-		if err := os.Chmod(parent, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(parent, 0o755))
 	}
 	for _, err := range []error{ // the process has a mount namespace of its own
 		os.Chmod(string(agents), 0o755),
 		syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
 		syscall.Mount(string(agents), dir, "", syscall.MS_BIND|syscall.MS_RDONLY, ""),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

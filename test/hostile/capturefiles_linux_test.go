@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"signalbox/internal/testkit/must"
 )
 
 const (
@@ -33,9 +35,7 @@ type attackFiles struct {
 func readAttack(t testing.TB, server, marks string) attackFiles {
 	t.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("testdata", "capture.txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	a := attackFiles{commit: map[string]string{}, home: map[string]string{}}
 	for _, file := range archive.Files {
 		kind, name, _ := strings.Cut(file.Name, "/")

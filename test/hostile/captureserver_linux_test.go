@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 )
 
 // wantedTask is the task that is as it should be.
@@ -46,9 +47,7 @@ func honestModel(t *testing.T) *modelserver.Server {
 func newModel(t *testing.T, conversations ...modelserver.Conversation) *modelserver.Server {
 	t.Helper()
 	server, err := modelserver.New(&modelserver.Script{Conversations: conversations}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return server
 }
 

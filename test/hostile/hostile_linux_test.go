@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // fewest is how many attempts must be real: with fewer, the test proves little.
@@ -46,9 +48,7 @@ func TestHostile(t *testing.T) {
 	const ports, none = "    sandbox: {network: [$PORT]}\n", "    sandbox: {network: none}\n"
 	elsewhere := func(t *testing.T) string {
 		dir, err := os.MkdirTemp("/dev/shm", "hostile-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() { os.RemoveAll(dir) })
 		return dir
 	}

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"signalbox/internal/testkit/must"
 )
 
 // secretVariable is in the environment of signalbox and of the bystander.
@@ -202,9 +204,7 @@ grace: 1s
 
 func (s *stage) check(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 }
 
 func (s *stage) write(path, text string) {
@@ -222,9 +222,7 @@ func copyFile(t testing.TB, from, to string, mode os.FileMode) {
 	if err == nil {
 		err = os.Chmod(to, mode)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // user is the user that runs everything.
@@ -347,9 +345,7 @@ func (s *stage) delegate() {
 func (s *stage) must(name string, args ...string) string {
 	s.t.Helper()
 	out, err := s.output(append([]string{name}, args...)...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return out
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // scenario is one of the conformance suite. It must pass over the transports that it applies to;
@@ -25,9 +27,7 @@ var scenarioRow = regexp.MustCompile(
 func readScenarios(t *testing.T) []scenario {
 	t.Helper()
 	data, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, table, found := strings.Cut(string(data), "\n|---|---|---|---|\n")
 	if !found {
 		t.Fatal("README.md has no table of scenarios")

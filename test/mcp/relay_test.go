@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // withToken starts a proxy that adds the token, and returns its address. The proxy passes
@@ -20,9 +22,7 @@ import (
 func withToken(t *testing.T, address string) string {
 	t.Helper()
 	target, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host

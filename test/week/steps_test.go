@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestSteps(t *testing.T) {
@@ -14,9 +16,7 @@ func TestSteps(t *testing.T) {
 		"```text screen lanes\n T1\n```\n\nNow press `q`, type `yes, please` and press `Enter`. `x` means nothing.\n\n" +
 		"```text output\ndone\n```\n\n```sh\nnot a step\n```\n\n```\nneither\n```\n"
 	got, err := steps(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := []step{
 		{kind: kindCommand, name: "one | two", text: "its output\n\nmore\n"},
 		{kind: kindCommand, name: "three"},
@@ -54,9 +54,7 @@ func TestSteps(t *testing.T) {
 func TestRewrite(t *testing.T) {
 	const before = "```console\n$ one\nold\n$ two\n```\n\n```text screen\n```\n"
 	all, err := steps(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	got := rewrite(before, all[2], "a\nb\n")
 	got = rewrite(got, all[0], "new\n")
 	if want := "```console\n$ one\nnew\n$ two\n```\n\n```text screen\na\nb\n```\n"; got != want {

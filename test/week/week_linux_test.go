@@ -15,11 +15,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/output"
 	"signalbox/internal/testkit/terminal"
 )
 
-var update = flag.Bool("update", false, "write what the program shows into docs/tutorial/week-one.md")
+var update = flag.Bool("update", false,
+	"write what the program shows into docs/tutorial/week-one.md")
 
 const (
 	document = "../../docs/tutorial/week-one.md"
@@ -47,9 +49,7 @@ type reader struct {
 // TestWeekOne follows docs/tutorial/week-one.md.
 func TestWeekOne(t *testing.T) {
 	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	all, err := steps(string(text))
 	if err != nil {
 		t.Fatalf("docs/tutorial/week-one.md: %v", err)
@@ -73,7 +73,8 @@ func TestWeekOne(t *testing.T) {
 		}
 	}
 	if r.running != nil && err == nil {
-		t.Errorf("docs/tutorial/week-one.md:%d: the document does not say how %s ends", r.began.line,
+		t.Errorf("docs/tutorial/week-one.md:%d: the document does not say how %s ends",
+			r.began.line,
 			r.began.name)
 	}
 	if *update {
@@ -89,14 +90,10 @@ func newReader(t *testing.T) *reader {
 	r := &reader{t: t, home: filepath.Join(root, "home")}
 	bin := filepath.Join(root, "bin")
 	r.dir = r.home
-	if err := os.CopyFS(filepath.Join(r.home, "signalbox", "examples", "week-one"),
-		os.DirFS("../../examples/week-one")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(r.home, ".gitconfig"),
-		[]byte("[user]\n\tname = Ann\n\temail = ann@example.org\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.CopyFS(filepath.Join(r.home, "signalbox", "examples", "week-one"),
+		os.DirFS("../../examples/week-one")))
+	must.Succeed(t, os.WriteFile(filepath.Join(r.home, ".gitconfig"),
+		[]byte("[user]\n\tname = Ann\n\temail = ann@example.org\n"), 0o600))
 	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "signalbox"),
 		"signalbox/cmd/signalbox").CombinedOutput(); err != nil {
 		t.Fatalf("build signalbox: %v\n%s", err, out)
@@ -287,9 +284,7 @@ func (r *reader) update(text string, all []step, shown []string) {
 			text = rewrite(text, s, compact(shown[i]))
 		}
 	}
-	if err := os.WriteFile(document, []byte(text), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, os.WriteFile(document, []byte(text), 0o644))
 }
 
 // skipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a

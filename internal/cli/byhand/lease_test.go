@@ -10,6 +10,7 @@ import (
 	"signalbox/internal/cli"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/questions"
+	"signalbox/internal/testkit/must"
 )
 
 // A lease that has expired is shown as such, even before its end is recorded.
@@ -24,9 +25,7 @@ func TestExpiredLeaseIsShown(t *testing.T) {
 		var out strings.Builder
 		p := &cli.Program{Out: bufio.NewWriter(&out)}
 		view := w.View(at)
-		if err := printWorkItem(p, questions.WorkDetails{WorkView: view}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, printWorkItem(p, questions.WorkDetails{WorkView: view}))
 		p.Out.Flush()
 		return view, out.String()
 	}

@@ -63,9 +63,9 @@ func Open(name, box string) (*Memory, error) {
 }
 
 func cannotOpen(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot open the memory of applied events: %w", err),
-		Hint: "check the owner and the permissions of the box and its files"}
+	return signalbox.CodeFailed.Errorf(
+		"check the owner and the permissions of the box and its files",
+		"cannot open the memory of applied events: %w", err)
 }
 
 // prepare checks the header, and repairs a file that is truncated or whose header is damaged.
@@ -94,9 +94,10 @@ func (m *Memory) prepare(name string) error {
 
 // OtherBox returns the error for a file of a box that is not the box of the ledger.
 func OtherBox(name, found, box string) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified,
-		Err:  fmt.Errorf("this machine has worked with the ledger of %s, but this ledger belongs to %s: see %s", found, box, name),
-		Hint: "check which ledger the box's signalbox.yaml names, and whether its files were exchanged; to use the other box, give it a folder of its own"}
+	return signalbox.CodeUnverified.Errorf(
+		"check which ledger the box's signalbox.yaml names, and whether its files were exchanged; to use the other box, give it a folder of its own",
+		"this machine has worked with the ledger of %s, but this ledger belongs to %s: see %s",
+		found, box, name)
 }
 
 // Read returns the events in a file, in their order, and the box that they belong to. If there is

@@ -17,6 +17,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/durable"
+	"signalbox/internal/testkit/must"
 )
 
 // childVariable makes this test binary add events to a file, as another process.
@@ -62,26 +63,18 @@ func child(t *testing.T, name string, from, to int) (*exec.Cmd, *bufio.Scanner) 
 	cmd.Env = append(os.Environ(), childVariable+"="+name, "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { stdin.Close() })
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	return cmd, bufio.NewScanner(stdout)
 }
 
 func open(t *testing.T, name string) *Memory {
 	t.Helper()
 	m, err := Open(name, box)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -106,9 +99,7 @@ func TestAdd(t *testing.T) {
 	checkRemembered(t, name, nil)
 	all := history("a", 1000)
 	for _, step := range []struct{ from, to int }{{0, 1}, {1, 3}, {3, 250}, {250, 270}, {240, 265}, {10, 20}, {270, 1000}, {900, 1000}, {0, 700}} {
-		if err := m.Add(all[step.from:step.to]); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, m.Add(all[step.from:step.to]))
 	}
 	checkRemembered(t, name, all[1000-Size:])
 	for seq, want := range map[uint64]uint64{0: 769, 743: 1000, 744: 745, 998: 999, 999: 1000,
@@ -148,16 +139,10 @@ func TestDamagedFileIsUsed(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := newFile(t)
-			if err := open(t, name).Add(all[:200]); err != nil {
-				t.Fatal(err)
-			}
-			if err := damage(name); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, open(t, name).Add(all[:200]))
+			must.Succeed(t, damage(name))
 			m := open(t, name)
-			if err := m.Add(all[100:]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, m.Add(all[100:]))
 			_, got, err := Read(name)
 			if err != nil || got[len(got)-1] != remember(&all[299]) {
 				t.Errorf("%v, %v", got, err)
@@ -181,9 +166,7 @@ func TestKilledRightAfterAdd(t *testing.T) {
 	cmd, lines := child(t, name, 1, 300)
 	for lines.Scan() && lines.Text() != "300" {
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Process.Kill())
 	cmd.Wait()
 	checkRemembered(t, name, history("a", 300)[300-Size:])
 }
@@ -231,17 +214,11 @@ func TestSuspendedProcess(t *testing.T) {
 		name := newFile(t)
 		m := open(t, name)
 		all := history("a", 2)
-		if err := m.Add(all[:1]); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, m.Add(all[:1]))
 		holder, err := os.OpenFile(name, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer holder.Close()
-		if err := durable.LockFile(holder); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, durable.LockFile(holder))
 		if err := m.Add(all[:1]); err != nil { // it is there already
 			t.Error(err)
 		}
@@ -256,13 +233,9 @@ func TestReplace(t *testing.T) {
 	name := newFile(t)
 	m := open(t, name)
 	lost := history("a", 300)
-	if err := m.Add(lost); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, m.Add(lost))
 	rest := lost[:200]
-	if err := m.Replace(rest, name+".lost"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, m.Replace(rest, name+".lost"))
 	checkRemembered(t, name, lost[:200])
 	checkRemembered(t, name+".lost", lost[300-Size:])
 	if err := m.Replace(rest, name+".lost"); err == nil {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -75,9 +76,7 @@ func TestCompare(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			lost, err := Compare(context.Background(), tt.log, tt.remembered)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if tt.want == "" {
 				if lost != nil {
 					t.Errorf("found %v", lost)
@@ -107,9 +106,7 @@ func TestCompareFindsEveryLoss(t *testing.T) {
 		keep := rapid.IntRange(0, len(all)).Draw(t, "kept")
 		log := branch(all, keep, rapid.IntRange(0, 20).Draw(t, "others"))
 		lost, err := Compare(context.Background(), log, remembered)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if keep >= n {
 			if lost != nil {
 				t.Fatalf("found %v", lost)

@@ -22,15 +22,14 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // addBlob stores a blob, and an event that refers to it: a refused signal.
 func addBlob(t *testing.T, b *Box, text string) {
 	t.Helper()
 	digest, err := b.Engine.PutBlob(t.Context(), strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	work := "w-" + digest.String()[:8]
 	write(t, b, work)
 	if _, err = b.Engine.Do(t.Context(), rules.Claim{Work: work, Role: signalbox.RoleDeveloper,
@@ -68,10 +67,8 @@ func newFull(t *testing.T) *full {
 		if sign(t, b); b.Engine.Tail().Seq != f.events {
 			t.Fatalf("it has %d events", b.Engine.Tail().Seq)
 		}
-		if err := errors.Join(b.Close(),
-			os.Mkdir(filepath.Join(k.dir, promptFolder), 0o700)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(b.Close(),
+			os.Mkdir(filepath.Join(k.dir, promptFolder), 0o700)))
 		k.put(t, config.FileName, "lease: {ttl: 1h}\n")
 		k.put(t, "prompts/developer.md", "Do the work.\n")
 	})
@@ -114,13 +111,9 @@ func TestBackupRoundTrip(t *testing.T) {
 	f := newFull(t)
 	name := filepath.Join(t.TempDir(), "backup.tar")
 	done, err := f.ledger(t).BackupTo(t.Context(), name, BackupOptions{Version: "v1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" &&
 		info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
@@ -138,10 +131,9 @@ func TestBackupRoundTrip(t *testing.T) {
 	}
 
 	k, restored, err := f.restore(t, data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantRestored := &RestoreResult{Dir: k.dir, Box: f.made.ID, Events: f.events, Head: done.Head, Blobs: 2, Signed: f.events, KeyFile: f.made.KeyFile, KeyHere: true}
+	must.Succeed(t, err)
+	wantRestored := &RestoreResult{Dir: k.dir, Box: f.made.ID, Events: f.events, Head: done.Head,
+		Blobs: 2, Signed: f.events, KeyFile: f.made.KeyFile, KeyHere: true}
 	if diff := cmp.Diff(wantRestored, restored); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
@@ -186,9 +178,7 @@ func TestBackupCompressed(t *testing.T) {
 	f := newFull(t)
 	name := filepath.Join(t.TempDir(), "backup.tar.gz")
 	done, err := f.ledger(t).BackupTo(t.Context(), name, BackupOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	data, err := os.ReadFile(name)
 	if err != nil || !bytes.HasPrefix(data, []byte("\x1f\x8b")) || done.Bytes != int64(len(data)) ||
 		len(data) > len(f.backup(t)) {
@@ -212,9 +202,7 @@ func TestBackupFileIsNotOverwritten(t *testing.T) {
 	l := k.ledger(t)
 	dir := t.TempDir()
 	name := filepath.Join(dir, "backup.tar")
-	if err := os.WriteFile(name, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte("precious"), 0o600))
 	_, err := l.BackupTo(t.Context(), name, BackupOptions{})
 	checkCode(t, err, signalbox.CodeFailed)
 	if text, err := os.ReadFile(name); err != nil || string(text) != "precious" {
@@ -297,15 +285,11 @@ func TestBackupDuringWrites(t *testing.T) {
 		backups = append(backups, k.backup(t))
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-ended)
 	k.forget(t) // the writer continued after each
 	for _, data := range backups {
 		_, done, err := k.restore(t, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if done.Events < 5 || uint64(done.Blobs) != done.Events-1 {
 			t.Errorf("%d events with %d blobs", done.Events, done.Blobs)
 		}
@@ -392,10 +376,8 @@ func TestBackupSkipsOtherFiles(t *testing.T) {
 	f.put(t, "stray.db", "x")
 	want := 2
 	if runtime.GOOS != "windows" {
-		if err := os.Symlink("/etc/passwd",
-			filepath.Join(f.dir, "prompts", "link.md")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink("/etc/passwd",
+			filepath.Join(f.dir, "prompts", "link.md")))
 		want++
 	}
 	var buf bytes.Buffer
@@ -482,14 +464,10 @@ func entriesOf(t *testing.T, data []byte) (entries []entry) {
 		if err == io.EOF {
 			return entries
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		at := len(data) - source.Len()
 		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		entries = append(entries, entry{*header, string(content), at})
 	}
 }
@@ -515,13 +493,9 @@ func pack(t *testing.T, entries []entry, keepSums bool) []byte {
 		if err == nil && header.Size > 0 {
 			_, err = io.WriteString(w, e.content)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
 	return buf.Bytes()
 }
 
@@ -570,8 +544,6 @@ func TestBackupInPieces(t *testing.T) {
 		t.Errorf("%d pieces", pieces)
 	}
 	restored, _, err := k.restore(t, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	checkVerified(t, restored, works+1)
 }

@@ -9,27 +9,22 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 // Backups of earlier versions can be restored. testdata/backup-v1.tar.gz is a backup of the box of
 // `signalbox demo`, with a redacted blob, a missing blob and a prompt.
 func TestRestoreOldBackup(t *testing.T) {
 	file, err := os.Open("testdata/backup-v1.tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer file.Close()
 	dir := filepath.Join(t.TempDir(), FolderName)
 	opts := &Options{KeyFile: filepath.Join(t.TempDir(), "none.key")}
 	got, err := Restore(t.Context(), file, dir, &RestoreOptions{Options: *opts,
 		PublicKey: "signalbox/box-7f9ac845df51+5c4d1466+AQCY3FOGkWY4ofHlW4zdWqjTKZLYndeybe8CmmALoPkn"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	hash := func(text string) (h signalbox.Hash) {
-		if err := h.UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, h.UnmarshalText([]byte(text)))
 		return h
 	}
 	want := &RestoreResult{Dir: dir, Box: "box-7f9ac845df51", Events: 279, Signed: 278, Blobs: 99, KeyFile: opts.KeyFile,

@@ -14,6 +14,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/durable"
+	"signalbox/internal/testkit/must"
 )
 
 // patient is a box with a project around it, for Doctor to look at.
@@ -67,24 +68,18 @@ func (p *patient) git(t *testing.T, args ...string) {
 func program(t *testing.T, name, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	return path
 }
 
 // Whoever follows the advice to commit changes must not commit a box: it has secrets.
 func TestDoctorIgnoresTheBox(t *testing.T) {
 	p := newPatient(t)
-	if err := os.Remove(filepath.Join(p.dir, ".gitignore")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(p.dir, ".gitignore")))
 	for _, dir := range []string{p.dir, filepath.Join(p.project, "part", FolderName)} {
-		if err := errors.Join(os.MkdirAll(dir, 0o700),
+		must.Succeed(t, errors.Join(os.MkdirAll(dir, 0o700),
 			os.WriteFile(filepath.Join(dir, "cluster.secret"), []byte("secret"),
-				0o600)); err != nil {
-			t.Fatal(err)
-		}
+				0o600)))
 	}
 	for _, check := range Doctor(t.Context(), p.opts) {
 		if check.Name == "changes" && check.Health != Healthy {
@@ -186,9 +181,7 @@ func ailmentsInside() map[string]ailment {
 		}, "ledger", Problem, "not initialized", "signalbox init"},
 		"a held lock": {func(t *testing.T, p *patient) {
 			lock, err := durable.Acquire(t.Context(), filepath.Join(p.dir, "ledger.lock"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			t.Cleanup(func() { lock.Release() })
 			p.opts.system.lockTimeout = 50 * time.Millisecond
 		}, "locks", Problem, "ledger.lock for 50ms", "hangs"},
@@ -210,9 +203,7 @@ func ailmentsInside() map[string]ailment {
 		"no key": {func(t *testing.T, p *patient) { p.rename(t, p.made.KeyFile) }, "key", Warning,
 			"not on this host", "SIGNALBOX_KEY"},
 		"an open key": {func(t *testing.T, p *patient) {
-			if err := os.Chmod(p.made.KeyFile, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chmod(p.made.KeyFile, 0o644))
 		}, "key", Problem, "(mode 0644)", "chmod 600"},
 		"the key of another box": {func(t *testing.T,
 			p *patient) {
@@ -281,9 +272,7 @@ func TestDoctorFinds(t *testing.T) {
 
 func (k *kit) rename(t *testing.T, name string) {
 	t.Helper()
-	if err := os.Rename(name, name+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(name, name+".away"))
 }
 
 // A read-only box is a problem. Root can write anything, so the test does not apply to it.
@@ -294,9 +283,7 @@ func TestDoctorReadOnlyBox(t *testing.T) {
 	}
 	for name, mode := range map[string]os.FileMode{"ledger.db": 0o400, ".": 0o500} {
 		path := filepath.Join(p.dir, name)
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(path, mode))
 		t.Cleanup(func() { os.Chmod(path, 0o700) })
 	}
 	checks := Doctor(t.Context(), p.opts)

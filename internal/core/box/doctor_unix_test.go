@@ -11,19 +11,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"signalbox/internal/testkit/must"
 )
 
 // An agent that hangs is given up, and its children end with it.
 func TestDoctorDoesNotWaitForAnAgent(t *testing.T) {
 	p := newPatient(t)
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Mkfifo(fifo, 0o600))
 	ended, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer ended.Close()
 	p.opts.system.runTimeout = 100 * time.Millisecond
 	p.opts.Agents[0].Argv[0] = program(t, "hangs", "sleep 600 >"+fifo+" & wait")

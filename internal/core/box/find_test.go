@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 func TestFind(t *testing.T) {
@@ -14,14 +15,10 @@ func TestFind(t *testing.T) {
 		filepath.Join(root, "a", "b", "c", FolderName)
 	for _, dir := range []string{outer, inner, filepath.Join(root, "a", "b", "c", "d", "e"),
 		filepath.Join(root, "a", "x")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(dir, 0o700))
 	}
 	// a file is not a box
-	if err := os.WriteFile(filepath.Join(root, "a", "x", FolderName), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(root, "a", "x", FolderName), nil, 0o600))
 	for _, tt := range []struct{ start, named, want string }{
 		{"a", "", outer},
 		{"a/b", "", outer},

@@ -7,6 +7,7 @@ import (
 
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // What is done in a fork stays there, and what is done in the box after the fork does not reach it.
@@ -29,15 +30,11 @@ func TestFork(t *testing.T) {
 	}
 	open(b, "A")
 	fork, err := b.Fork(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	open(b, "B")
 	open(fork, "C")
 	digest, err := fork.Engine.PutBlob(t.Context(), strings.NewReader("text"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := works(fork); got != "AC" {
 		t.Errorf("the fork has %s", got)
 	}
@@ -48,17 +45,13 @@ func TestFork(t *testing.T) {
 	}
 	events := 0
 	for _, err := range fork.Events(t.Context(), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		events++
 	}
 	if events != 3 { // BoxOpened, A, C
 		t.Errorf("the fork has %d events", events)
 	}
-	if err := fork.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, fork.Close())
 	if _, err := b.Journal.GetBlob(t.Context(), digest); !errors.Is(err, journal.ErrNoBlob) {
 		t.Errorf("the blob is in the box: %v", err)
 	}

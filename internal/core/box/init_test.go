@@ -12,6 +12,7 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -28,9 +29,7 @@ func checkWhole(t *testing.T, dir, keys string) {
 	}
 	l := k.ledger(t)
 	private, err := os.ReadFile(filepath.Join(keys, l.ID()+".key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	public, err := ledger.PublicKey(strings.TrimSpace(string(private)))
 	if got := k.read(t, publicKeyName); err != nil || got != public+"\n" {
 		t.Errorf("the public key is %q, want %q, %v", got, public, err)
@@ -50,9 +49,7 @@ func checkWhole(t *testing.T, dir, keys string) {
 func keyFiles(t *testing.T, keys string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(keys, "*.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return found
 }
 
@@ -60,9 +57,7 @@ func TestInit(t *testing.T) {
 	keys := atHome(t)
 	dir := filepath.Join(t.TempDir(), "deep", FolderName)
 	made, err := Init(t.Context(), dir, "ann", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	checkWhole(t, dir, keys)
 	if want := []string{made.KeyFile}; len(keyFiles(t, keys)) != 1 ||
 		keyFiles(t, keys)[0] != want[0] {
@@ -92,34 +87,24 @@ func interruptedInit(t *testing.T, dir string, steps int) {
 	if steps == 0 {
 		return
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o700))
 	if steps == 1 {
 		return
 	}
-	if err := makeFolder(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, makeFolder(dir))
 	if steps == 2 {
 		return
 	}
 	l, err := openLedger(t.Context(), dir, nil, create)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b, err := newBox(t.Context(), l, l.openForgetfulEngine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer b.Close()
 	if steps == 3 {
 		return
 	}
 	keyFile, err := b.keyFile("box-interrupted")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := createKey(keyFile, origin("box-interrupted")); err != nil {
 		t.Fatal(err)
 	}
@@ -162,9 +147,7 @@ func TestInitInterruptedBeforeSigning(t *testing.T) {
 func TestInitKeepsExistingKey(t *testing.T) {
 	dir := t.TempDir()
 	opts := &Options{KeyFile: filepath.Join(dir, "box.key")}
-	if err := os.WriteFile(opts.KeyFile, []byte("somebody's"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(opts.KeyFile, []byte("somebody's"), 0o600))
 	_, err := Init(t.Context(), filepath.Join(dir, FolderName), "ann", opts)
 	checkCode(t, err, signalbox.CodeFailed)
 	if text, err := os.ReadFile(opts.KeyFile); err != nil || string(text) != "somebody's" {
@@ -217,9 +200,7 @@ func TestConcurrentInit(t *testing.T) {
 func TestInitInvalidFolder(t *testing.T) {
 	atHome(t)
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	_, err := Init(t.Context(), filepath.Join(file, FolderName), "ann", nil)
 	checkCode(t, err, signalbox.CodeFailed)
 	dir := filepath.Join(t.TempDir(), FolderName)
@@ -269,12 +250,8 @@ func TestHandmadeFolder(t *testing.T) {
 		"another named": {"project", open, 0o755},
 	} {
 		dir := filepath.Join(t.TempDir(), test.folder)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(dir, 0o700))
+		must.Succeed(t, os.Chmod(dir, 0o755))
 		err := test.use(dir)
 		info, statErr := os.Stat(dir)
 		if statErr != nil {

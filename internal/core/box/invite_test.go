@@ -10,25 +10,24 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
 func TestInvitationTokens(t *testing.T) {
 	_, public, err := ledger.GenerateKey(strings.NewReader(strings.Repeat("x", 100)),
 		origin("box-1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	valid := Invitation{Version: 1, Box: "box-1", Key: public, Journal: "postgres://db.example.com/shop", Checkpoint: []byte("note"), Expires: now.Add(time.Hour)}
+	valid := Invitation{Version: 1, Box: "box-1", Key: public,
+		Journal: "postgres://db.example.com/shop", Checkpoint: []byte("note"),
+		Expires: now.Add(time.Hour)}
 	token := valid.Token()
 	if strings.ContainsAny(token, " \n+/=") {
 		t.Errorf("%q cannot be copied easily", token)
 	}
 	got, err := ParseInvitation(" "+token+"\n", now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(&valid, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -63,14 +62,12 @@ func TestInvitationTokens(t *testing.T) {
 func TestInvitedBox(t *testing.T) {
 	_, public, err := ledger.GenerateKey(strings.NewReader(strings.Repeat("x", 100)),
 		origin("box-1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	dir := filepath.Join(t.TempDir(), FolderName)
-	i := Invitation{Version: 1, Box: "box-1", Key: public, Journal: "postgres://signalbox@db.example.com/shop?schema=shop", Remote: "ssh://git@example.com/shop.git"}
-	if err := i.WriteBox(dir); err != nil {
-		t.Fatal(err)
-	}
+	i := Invitation{Version: 1, Box: "box-1", Key: public,
+		Journal: "postgres://signalbox@db.example.com/shop?schema=shop",
+		Remote:  "ssh://git@example.com/shop.git"}
+	must.Succeed(t, i.WriteBox(dir))
 	if got, err := config.ReadJournal(dir); err != nil || got != i.Journal {
 		t.Errorf("the journal is %q (%v)", got, err)
 	}
@@ -81,9 +78,7 @@ func TestInvitedBox(t *testing.T) {
 	i.Journal, i.Cluster = "",
 		&InvitedNode{Node: "b", Nodes: map[string]string{"a": "10.0.0.1:7420", "b": "10.0.0.2:7420",
 			"c": "10.0.0.3:7420"}, Secret: []byte("secret")}
-	if err := i.WriteBox(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, i.WriteBox(dir))
 	got, err := config.ReadCluster(dir)
 	if err != nil || got.Node != "b" || len(got.Nodes) != 3 ||
 		got.SecretFile != filepath.Join(dir, config.DefaultSecretFile) {

@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/testkit/loopback"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/natsserver"
 	"signalbox/internal/testkit/pgserver"
 )
@@ -33,9 +34,7 @@ func testSharedBox(t *testing.T, address string) {
 	opts := &Options{KeyFile: filepath.Join(dir, "box.key"), Journal: address}
 	first := &kit{dir: filepath.Join(dir, "one", FolderName), opts: opts}
 	made, err := Init(t.Context(), first.dir, "ann", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := os.Stat(filepath.Join(first.dir, "ledger.db")); err == nil {
 		t.Error("there is a ledger in the folder too")
 	}
@@ -46,16 +45,10 @@ func testSharedBox(t *testing.T, address string) {
 	}
 
 	second := filepath.Join(dir, "two", FolderName)
-	if err := makeFolder(second); err != nil {
-		t.Fatal(err)
-	}
-	if err := setJournal(second, address); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, makeFolder(second))
+	must.Succeed(t, setJournal(second, address))
 	other, err := Open(t.Context(), second, &Options{KeyFile: filepath.Join(dir, "none.key")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer other.Close()
 	if other.ID() != made.ID || other.Engine.Tail().Seq != 3 {
 		t.Errorf("the second machine has box %s with %d events, want %s with 3", other.ID(),
@@ -86,9 +79,7 @@ func testOwnSnapshots(t *testing.T, one, two *Box) {
 	}
 	tail := two.Engine.Tail()
 	snapshot := journal.Snapshot{Seq: tail.Seq, Hash: tail.Hash, State: []byte("forged")}
-	if err := two.Journal.SaveSnapshot(t.Context(), snapshot); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, two.Journal.SaveSnapshot(t.Context(), snapshot))
 	if s, err := one.Journal.LoadSnapshot(t.Context()); err == nil && string(s.State) == "forged" {
 		t.Error("a machine uses the snapshot of another one")
 	}
@@ -107,17 +98,13 @@ func testOwnSnapshots(t *testing.T, one, two *Box) {
 func TestJournalIsGone(t *testing.T) {
 	server := database.Need(t)
 	k := newKit(t)
-	if err := setJournal(k.dir, server.Address+"&schema=nothing_here"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, setJournal(k.dir, server.Address+"&schema=nothing_here"))
 	if _, err := Open(t.Context(), k.dir,
 		k.opts); signalbox.CodeOf(err) != signalbox.CodeUnverified ||
 		!strings.Contains(err.Error(), "nothing_here") {
 		t.Errorf("error %v, want one that names the journal", err)
 	}
-	if err := setJournal(k.dir, config.JournalSQLite); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, setJournal(k.dir, config.JournalSQLite))
 	k.open(t)
 }
 
@@ -125,14 +112,10 @@ func TestJournalIsGone(t *testing.T) {
 // runs the node, and others share it.
 func TestBoxInCluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), FolderName)
-	if err := makeFolder(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, makeFolder(dir))
 	settings := "cluster: {node: a, nodes: {a: '" + loopback.Address(t) + "'}}\n"
-	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
+		0o600))
 	opts := &Options{KeyFile: filepath.Join(t.TempDir(), "box.key")}
 	secret := filepath.Join(dir, config.DefaultSecretFile)
 	if _, err := Open(t.Context(), dir, opts); err == nil ||
@@ -143,9 +126,7 @@ func TestBoxInCluster(t *testing.T) {
 		t.Error("opening made a secret")
 	}
 	made, err := Init(t.Context(), dir, "ann", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if info, err := os.Stat(secret); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the secret: %v, %v", info, err)
 	}
@@ -153,13 +134,9 @@ func TestBoxInCluster(t *testing.T) {
 		t.Error("there is a ledger in the folder too")
 	}
 	first, err := Open(t.Context(), dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	second, err := Open(t.Context(), dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer second.Close()
 	write(t, first, "w1")
 	if err := first.Close(); err != nil { // the second takes over the node
@@ -171,9 +148,7 @@ func TestBoxInCluster(t *testing.T) {
 			second.Engine.Tail().Seq, err, made.ID)
 	}
 	write(t, second, "w2")
-	if err := os.Chmod(secret, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(secret, 0o644))
 	if _, err := Open(t.Context(), dir, opts); err == nil ||
 		!strings.Contains(err.Error(), "other users can read") {
 		t.Errorf("open with a secret that others can read: %v", err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // KeepSigned signs and publishes everything that is written before it is stopped.
@@ -29,9 +30,7 @@ func TestKeepSigned(t *testing.T) {
 	cancel()
 	<-over
 	published, err := os.ReadFile(b.Config.Checkpoint.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	lines := strings.Split(string(published), "\n")
 	if want := strconv.FormatUint(b.Engine.Tail().Seq, 10); len(lines) < 2 || lines[1] != want {
 		t.Errorf("the checkpoint is %q, want one of size %s", lines, want)

@@ -10,6 +10,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // publicKeyOf returns what the box takes for its public key.
@@ -33,18 +34,12 @@ func TestPublicKey(t *testing.T) {
 	}
 
 	foreign, err := os.ReadFile(other.opts.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(k.opts.KeyFile, foreign, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(k.opts.KeyFile, foreign, 0o600))
 	if got, err := publicKeyOf(t, k); err != nil || got != k.made.PublicKey {
 		t.Errorf("with another box's private key: %s, %v; want %s", got, err, k.made.PublicKey)
 	}
-	if err := os.Remove(k.opts.KeyFile); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(k.opts.KeyFile))
 	if got, err := publicKeyOf(t, k); err != nil || got != k.made.PublicKey {
 		t.Errorf("without the private key: %s, %v; want %s", got, err, k.made.PublicKey)
 	}
@@ -60,9 +55,7 @@ func TestIsOurs(t *testing.T) {
 	ours := func(k *kit, opts *Options) bool {
 		t.Helper()
 		l, err := OpenLedger(t.Context(), k.dir, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer l.Close()
 		return l.IsOurs(t.Context())
 	}
@@ -81,20 +74,14 @@ func TestIsOurs(t *testing.T) {
 	}
 	// Another ledger with the same id, and everything that is public.
 	forged := &kit{dir: filepath.Join(t.TempDir(), FolderName)}
-	if err := makeFolder(forged.dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, makeFolder(forged.dir))
 	l, err := openLedger(t.Context(), forged.dir, nil, create)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b, err := newBox(t.Context(), l, l.openForgetfulEngine)
 	if err == nil {
 		_, err = b.Engine.Do(t.Context(), rules.OpenBox{Box: k.made.ID, Actor: "eve"})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	write(t, b, "w1")
 	b.Close()
 	for _, name := range []string{publicKeyName, checkpointName, checkpointTreeName} {
@@ -103,9 +90,7 @@ func TestIsOurs(t *testing.T) {
 	if ours(forged, k.opts) {
 		t.Error("a ledger that we did not sign is ours")
 	}
-	if err := os.Remove(k.opts.KeyFile + signedSuffix); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(k.opts.KeyFile+signedSuffix))
 	if !ours(k, k.opts) {
 		t.Error("after the last checkpoint was forgotten, the box is not ours")
 	}
@@ -122,9 +107,7 @@ func TestKeyReadableByOthersIsNotUsed(t *testing.T) {
 	k := newKit(t)
 	for mode, fine := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: false,
 		0o604: false, 0o620: false, 0o601: false, 0o777: false} {
-		if err := os.Chmod(k.opts.KeyFile, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(k.opts.KeyFile, mode))
 		_, _, err := k.ledger(t).privateKey()
 		if fine && err != nil || !fine &&
 			(err == nil || !strings.Contains(err.Error(), "other users can read") ||
@@ -137,16 +120,12 @@ func TestKeyReadableByOthersIsNotUsed(t *testing.T) {
 func TestKeyOfAnotherBox(t *testing.T) {
 	k, other := newKit(t), otherKit(t)
 	foreign, err := os.ReadFile(other.opts.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, text := range map[string]string{
 		"another box's": string(foreign), "noise": "noise", "empty": "",
 		"a public one": k.made.PublicKey,
 	} {
-		if err := os.WriteFile(k.opts.KeyFile, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(k.opts.KeyFile, []byte(text), 0o600))
 		_, err := k.open(t).Sign(t.Context())
 		checkCode(t, err, signalbox.CodeFailed)
 		if errors.Is(err, ErrNoKey) ||

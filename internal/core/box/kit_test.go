@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -78,9 +79,7 @@ func atHome(t *testing.T) (keys string) {
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	t.Setenv("AppData", filepath.Join(home, "config"))
 	own, err := os.UserConfigDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return filepath.Join(own, "signalbox", "keys")
 }
 
@@ -122,9 +121,7 @@ func (k *kit) withKey(t *testing.T) *kit {
 	dir := t.TempDir()
 	c := kitIn(dir)
 	err := os.CopyFS(dir, os.DirFS(filepath.Dir(k.dir)))
-	if err := errors.Join(err, os.Chmod(c.opts.KeyFile, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, os.Chmod(c.opts.KeyFile, 0o600)))
 	c.made = &InitResult{c.dir, k.made.ID, k.made.PublicKey, c.opts.KeyFile}
 	return c
 }
@@ -160,18 +157,14 @@ func initKit(t *testing.T, dir string) *kit {
 func (k *kit) copy(t *testing.T) *kit {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), FolderName)
-	if err := os.CopyFS(dir, os.DirFS(k.dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.CopyFS(dir, os.DirFS(k.dir)))
 	return &kit{dir, k.opts, k.made}
 }
 
 // forget takes from the signer what it remembers, as if its key had come to this host without it.
 func (k *kit) forget(t *testing.T) {
 	t.Helper()
-	if err := os.Remove(k.made.KeyFile + signedSuffix); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(k.made.KeyFile+signedSuffix))
 }
 
 // through makes a box use its ledger, in a file, through another journal.
@@ -189,9 +182,7 @@ func (o *Options) through(wrap func(journal.Journal) journal.Journal) {
 func (k *kit) open(t *testing.T) *Box {
 	t.Helper()
 	b, err := Open(t.Context(), k.dir, k.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -199,9 +190,7 @@ func (k *kit) open(t *testing.T) *Box {
 func (k *kit) ledger(t *testing.T) *Ledger {
 	t.Helper()
 	l, err := OpenLedger(t.Context(), k.dir, k.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -223,18 +212,14 @@ func (k *kit) writeAndSign(t *testing.T, works ...string) *Checkpoint {
 	b := k.open(t)
 	write(t, b, works...)
 	checkpoint := sign(t, b)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.Close())
 	return checkpoint
 }
 
 func sign(t *testing.T, b *Box) *Checkpoint {
 	t.Helper()
 	checkpoint, err := b.Sign(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return checkpoint
 }
 
@@ -287,17 +272,13 @@ func (k *kit) tamper(t *testing.T, statement string, args ...any) {
 func (k *kit) read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(k.dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 
 func (k *kit) put(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600))
 }
 
 func (k *kit) remove(t *testing.T, name string) {

@@ -21,6 +21,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/applied"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // writerVariable makes this test binary write to a box, as another process: its value is the
@@ -54,16 +55,10 @@ func startWriter(t *testing.T, k *kit) *writer {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), writerVariable+"="+k.dir, "GORACE=atexit_sleep_ms=0")
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	w := &writer{cmd, stdin, bufio.NewScanner(stdout)}
 	t.Cleanup(w.kill)
 	w.expect(t, "opened")
@@ -106,9 +101,7 @@ func checkLost(t *testing.T, err error, want string) {
 func checkRemembers(t *testing.T, l *Ledger) {
 	t.Helper()
 	events, err := l.lastEvents(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := events[len(events)-1]
 	if last, ok, err := l.Remembered(); err != nil || !ok || last.Seq != want.Seq ||
 		last.Hash != want.Hash || last.Type != want.Type {
@@ -189,9 +182,7 @@ func TestRestoredBoxRemembers(t *testing.T) {
 		t.Error("the memory of this machine is in the backup")
 	}
 	restored, _, err := k.restore(t, backup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	checkRemembers(t, restored.ledger(t))
 }
 
@@ -202,9 +193,7 @@ func TestReadingRemembersNothing(t *testing.T) {
 	k.writeAndSign(t, "t1")
 	b := k.open(t)
 	fork, err := b.Fork(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	after := k.read(t, applied.FileName)
 	write(t, fork, "forked")
 	if k.read(t, applied.FileName) != after {
@@ -213,13 +202,9 @@ func TestReadingRemembersNothing(t *testing.T) {
 	b.Close()
 	k.put(t, applied.FileName, memory)
 	r, err := OpenReadOnly(t.Context(), k.dir, k.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Close()
-	if err := Peek(t.Context(), k.dir, nil, func(*rules.State) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Peek(t.Context(), k.dir, nil, func(*rules.State) {}))
 	verify(t, k, VerifyOptions{})
 	if k.read(t, applied.FileName) != memory {
 		t.Error("reading a box changed what is remembered")
@@ -234,9 +219,7 @@ func TestReadOnlyWarns(t *testing.T) {
 	var log bytes.Buffer
 	r, err := OpenReadOnly(t.Context(), k.dir,
 		&Options{KeyFile: k.opts.KeyFile, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer r.Close()
 	if !strings.Contains(log.String(), "events 2 to 3 are missing") {
 		t.Errorf("the log says %s", log.String())
@@ -259,9 +242,7 @@ func (k *kit) acceptLoss(t *testing.T, events uint64, checkpoints int) (*Loss, [
 	l := k.ledger(t)
 	defer l.Close()
 	loss, err := l.FindLoss(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var lost uint64
 	if loss.Lost != nil {
 		lost = loss.Lost.Last - loss.Lost.First + 1
@@ -272,9 +253,7 @@ func (k *kit) acceptLoss(t *testing.T, events uint64, checkpoints int) (*Loss, [
 			loss.Checkpoints, events, checkpoints)
 	}
 	kept, err := l.AcceptLoss(t.Context(), loss, "ann")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range kept {
 		if _, err := os.Stat(name); err != nil {
 			t.Error(err)
@@ -289,9 +268,7 @@ func TestAcceptLoss(t *testing.T) {
 	k.acceptLoss(t, 0, 0)
 	k.writeAndSign(t, "t2", "t3")
 	lost, _, err := k.ledger(t).Remembered()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	memory := k.read(t, applied.FileName)
 	k.tamper(t, "DELETE FROM events WHERE seq > 2")
 	_, kept := k.acceptLoss(t, 2, 2)
@@ -402,17 +379,13 @@ func TestLostEventsOnPostgres(t *testing.T) {
 	}
 	second := &kit{dir: filepath.Join(t.TempDir(), FolderName),
 		opts: &Options{KeyFile: filepath.Join(t.TempDir(), "none.key")}}
-	if err := errors.Join(makeFolder(second.dir),
-		setJournal(second.dir, opts.Journal)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(makeFolder(second.dir),
+		setJournal(second.dir, opts.Journal)))
 	running, behind := first.open(t), second.open(t)
 	write(t, running, "w1", "w2", "w3")
 
 	db, err := sql.Open("pgx", server.Address+"&search_path="+schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer db.Close()
 	for _, statement := range []string{"ALTER TABLE events DISABLE TRIGGER USER",
 		"DELETE FROM events WHERE seq > 2"} {

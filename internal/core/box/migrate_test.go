@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
+	"signalbox/internal/testkit/must"
 )
 
 // places are databases for tests: the address postgres://places/NAME is a SQLite journal in the
@@ -151,9 +152,7 @@ func (m *mover) unhooked(t *testing.T) *Box {
 func (m *mover) place(t *testing.T, address string) *Ledger {
 	t.Helper()
 	j, err := m.openPlace(t.Context(), m.dir, address, readWrite, m.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { j.Close() })
 	l := &Ledger{Dir: m.dir, Journal: j, options: *m.opts}
 	if l.id, err = l.readID(t.Context()); err != nil {
@@ -168,13 +167,9 @@ func (m *mover) export(t *testing.T, address string) (lines []string) {
 	l := m.place(t, address)
 	defer l.Close()
 	for e, err := range l.Events(t.Context(), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		line, err := json.Marshal(l.CloudEvent(e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		lines = append(lines, string(line))
 	}
 	return lines
@@ -258,9 +253,7 @@ func TestMigrate(t *testing.T) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if done.Outcome != Moved || done.Events != m.events+2 || done.Blobs != 2 ||
 		done.Box != m.made.ID || done.From != "sqlite" || done.To != inOther ||
 		len(done.Missing) > 0 {
@@ -314,9 +307,7 @@ func TestMovedHintHasOwnUser(t *testing.T) {
 	} {
 		k := newKit(t)
 		b := k.open(t)
-		if err := setJournal(k.dir, own); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, setJournal(k.dir, own))
 		if _, err := b.Engine.Do(t.Context(), rules.MoveLedger{Journal: to, Host: "desk",
 			Move: "m-1", Actor: "ann"}); err != nil {
 			t.Fatal(err)
@@ -340,9 +331,7 @@ func TestMigrateOtherMachine(t *testing.T) {
 	m.must(t, inOther, Moved)
 	m.writeAndSign(t, "w-moved")
 	// a machine on which it still has the old value
-	if err := setJournal(m.dir, "sqlite"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, setJournal(m.dir, "sqlite"))
 	before := m.export(t, inOther)
 	if done, err := m.migrate(t.Context(), inOther,
 		func(o *MigrateOptions) { o.DryRun = true }); err != nil || done.Outcome != WouldSwitch {
@@ -355,9 +344,7 @@ func TestMigrateOtherMachine(t *testing.T) {
 	m.checkMovedTo(t, inOther, "sqlite")
 
 	// A third place cannot become a second copy that continues.
-	if err := setJournal(m.dir, "sqlite"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, setJournal(m.dir, "sqlite"))
 	_, err := m.migrate(t.Context(), "postgres://places/third")
 	if !errors.Is(err, rules.ErrMoved) || !strings.Contains(err.Error(), "is another place") {
 		t.Errorf("to a third place: error %v", err)
@@ -434,9 +421,7 @@ func TestMigrateKilled(t *testing.T) {
 	for kill := 1; !ended; kill++ {
 		m := first.copyOf(t)
 		child, err := json.Marshal(killedMove{m.dir, m.opts.KeyFile, m.base, inOther, kill})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), migrateVariable+"="+string(child),
 			"GORACE=atexit_sleep_ms=0")
@@ -452,9 +437,7 @@ func TestMigrateKilled(t *testing.T) {
 		}
 		for _, address := range usable { // somebody appends meanwhile
 			b, err := m.openAt(t, address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			write(t, b, "meanwhile")
 			b.Close()
 		}
@@ -532,9 +515,7 @@ func TestMigrateRefusesTarget(t *testing.T) {
 // copyPlace puts a copy of the ledger in a folder into the other place.
 func (m *mover) copyPlace(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.CopyFS(filepath.Join(m.base, "other"), os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.CopyFS(filepath.Join(m.base, "other"), os.DirFS(dir)))
 }
 
 // markIncomplete marks the other place as an incomplete copy.
@@ -551,13 +532,9 @@ func (m *mover) markIncomplete(t *testing.T) {
 func (m *mover) appendTo(t *testing.T, address, work string) {
 	t.Helper()
 	b, err := m.openAt(t, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	write(t, b, work)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.Close())
 }
 
 // Two addresses of one place are not two places.
@@ -739,9 +716,7 @@ func (m *mover) changeBlob(t *testing.T, digest signalbox.Hash, text []byte) {
 	if err == nil && text != nil {
 		err = os.WriteFile(name, text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // A ledger that was tampered with is not moved.
@@ -821,9 +796,7 @@ func (m *mover) forgetful(t *testing.T, journal string) {
 		filepath.Join(m.dir, checkpointName), m.opts.KeyFile + signedSuffix} {
 		err = errors.Join(err, os.Remove(name))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // The address of the new place may mean another one on this machine, or none, for example if it
@@ -832,14 +805,10 @@ func TestMigrateCancelOtherPlace(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T, m *mover, dir string){
 		"nothing": func(*testing.T, *mover, string) {},
 		"another ledger": func(t *testing.T, _ *mover, dir string) {
-			if err := os.CopyFS(dir, os.DirFS(otherKit(t).dir)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.CopyFS(dir, os.DirFS(otherKit(t).dir)))
 		},
 		"a copy of the end": func(t *testing.T, m *mover, dir string) {
-			if err := os.CopyFS(dir, os.DirFS(m.dir)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.CopyFS(dir, os.DirFS(m.dir)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -879,9 +848,7 @@ func twoMachines(t *testing.T) func() (a, b *mover) {
 	first.must(t, inFirst, Moved)
 	return func() (a, b *mover) {
 		a = first.copyOf(t)
-		if err := os.CopyFS(a.base, os.DirFS(first.base)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.CopyFS(a.base, os.DirFS(first.base)))
 		b = a.copyOf(t)
 		b.places = &places{base: a.base}
 		b.opts.open = b.openPlace
@@ -988,9 +955,7 @@ func TestMovedLedgerIsNotBackedUp(t *testing.T) {
 	m := newMover(t)
 	m.must(t, inOther, Moved)
 	m.backup(t)
-	if err := setJournal(m.dir, "sqlite"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, setJournal(m.dir, "sqlite"))
 	var buf bytes.Buffer
 	if _, err := m.kit.ledger(t).Backup(t.Context(), &buf, BackupOptions{}); !errors.Is(err,
 		rules.ErrMoved) || buf.Len() > 0 {
@@ -1011,9 +976,7 @@ func TestMigrateNeedsSetting(t *testing.T) {
 		t.Error("it was moved to an unknown database")
 	}
 	lock, err := durable.Acquire(t.Context(), filepath.Join(m.dir, "migrate.lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, err = m.migrate(t.Context(), inOther)
 	checkCode(t, err, signalbox.CodeConflict)
 	lock.Release()
@@ -1042,9 +1005,7 @@ func TestRestoreIsLocal(t *testing.T) {
 			}
 			before := m.export(t, inOther)
 			k, done, err := m.restore(t, buf.Bytes())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if journal, err := config.ReadJournal(k.dir); err != nil || journal != "sqlite" ||
 				done.Journal == "" {
 				t.Errorf("the setting is %q, error %v; it was %q", journal, err, done.Journal)
@@ -1087,9 +1048,7 @@ func TestMovedAwayInAnOutage(t *testing.T) {
 	l := k.ledger(t)
 	reachable := l.Journal
 	head, err := reachable.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l.Journal = lastOnly{reachable}
 	if moved, err := l.movedAway(t.Context(), l.Journal, head); moved != nil ||
 		!errors.Is(err, journal.ErrUnavailable) {

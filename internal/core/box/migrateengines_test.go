@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/nats"
 	"signalbox/internal/testkit/loopback"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/natsserver"
 )
 
@@ -81,9 +82,7 @@ func TestMigrateClusterOfThree(t *testing.T) {
 	boxes := make(chan opened)
 	for _, node := range []string{"b", "c"} {
 		k := &kit{dir: filepath.Join(t.TempDir(), FolderName)}
-		if err := makeFolder(k.dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, makeFolder(k.dir))
 		k.put(t, config.FileName, settings(node))
 		k.put(t, config.DefaultSecretFile, secret)
 		go func() {
@@ -176,9 +175,7 @@ func TestLedgerIsAwaitedInEmptyCluster(t *testing.T) {
 	opts := &Options{KeyFile: k.opts.KeyFile, Host: true}
 	opts.through(func(j journal.Journal) journal.Journal { return &late{j, 3} })
 	b, err := Open(t.Context(), k.dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b.Close()
 }
 

@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 )
 
 // flaky is a journal that cannot be reached in one of its reading calls.
@@ -139,8 +140,6 @@ func TestInitKeepsTheKey(t *testing.T) {
 	if _, err := Init(t.Context(), k.dir, "ann", &opts); !errors.Is(err, engine.ErrUnknownOutcome) {
 		t.Fatalf("error %v, want %v", err, engine.ErrUnknownOutcome)
 	}
-	if err := errors.Join(h.late(), h.Journal.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(h.late(), h.Journal.Close()))
 	sign(t, k.open(t))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // files returns the size and the time of the last change of all files in a folder.
@@ -28,9 +29,7 @@ func files(t *testing.T, dir string) map[string]string {
 		all[name] = info.ModTime().String()
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return all
 }
 
@@ -43,23 +42,17 @@ func TestPeek(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := Open(ctx, dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := b.Engine.Do(ctx, rules.OpenWork{Work: "w", Title: "t", Actor: "op"}); err != nil {
 		t.Fatal(err)
 	}
 	// Neither an invalid configuration nor a folder that cannot be written is in the way.
-	if err := os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte("no: ["),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte("no: ["),
+		0o600))
 	peek := func() (found bool) {
 		t.Helper()
 		before := files(t, dir)
-		if err := Peek(ctx, dir, nil, func(s *rules.State) { _, found = s.Work("w") }); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, Peek(ctx, dir, nil, func(s *rules.State) { _, found = s.Work("w") }))
 		if diff := cmp.Diff(before, files(t, dir)); diff != "" {
 			t.Errorf("files were changed (-before +after):\n%s", diff)
 		}
@@ -68,9 +61,7 @@ func TestPeek(t *testing.T) {
 	if !peek() {
 		t.Error("the work is missing while the box is open")
 	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.Close())
 	if !peek() {
 		t.Error("the work is missing after the box was closed")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 func TestPublishWithoutDestinations(t *testing.T) {
@@ -61,9 +62,7 @@ func TestPublishTriesAllDestinations(t *testing.T) {
 func TestPublishToAFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "checkpoint")
 	for _, signed := range []string{"first", "second"} {
-		if err := Publish(t.Context(), config.Checkpoint{File: name}, []byte(signed)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, Publish(t.Context(), config.Checkpoint{File: name}, []byte(signed)))
 		if text, err := os.ReadFile(name); err != nil || string(text) != signed {
 			t.Errorf("the file has %q, %v", text, err)
 		}
@@ -76,9 +75,7 @@ func TestPublishToACommand(t *testing.T) {
 	}
 	name := filepath.Join(t.TempDir(), "checkpoint")
 	command := config.Checkpoint{Command: []string{"sh", "-c", `cat >"$0"`, name}}
-	if err := Publish(t.Context(), command, []byte("signed")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Publish(t.Context(), command, []byte("signed")))
 	if text, err := os.ReadFile(name); err != nil || string(text) != "signed" {
 		t.Errorf("the command got %q, %v", text, err)
 	}

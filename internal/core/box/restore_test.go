@@ -16,6 +16,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -166,9 +167,7 @@ func TestRestoreDetectsChangesWithCorrectSums(t *testing.T) {
 func newPublicKey(t *testing.T, name string) string {
 	t.Helper()
 	_, public, err := ledger.GenerateKey(rand.Reader, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return public + "\n"
 }
 
@@ -215,7 +214,8 @@ func TestRestoreRefusesHostileEntries(t *testing.T) {
 		" is missing")
 	checkRefused(t, f.kit,
 		pack(t, slices.DeleteFunc(slices.Clone(entries),
-			func(e entry) bool { return e.Name == settingPrefix+config.FileName }), true), sumsEntry)
+			func(e entry) bool { return e.Name == settingPrefix+config.FileName }), true),
+		sumsEntry)
 
 	after := func(name, content string) []byte { // after the blobs
 		return pack(t, slices.Insert(slices.Clone(entries), len(entries)-1,
@@ -271,9 +271,7 @@ func TestRestoreDoesNotOverwrite(t *testing.T) {
 		&RestoreOptions{Options: *f.opts}); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	_, err = Restore(t.Context(), bytes.NewReader(data), filepath.Join(dir, "file", FolderName),
 		nil)
 	checkCode(t, err, signalbox.CodeFailed)
@@ -366,9 +364,7 @@ func TestRestoreOlderBackup(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), FolderName)
 	done, err := Restore(t.Context(), bytes.NewReader(data), dir,
 		&RestoreOptions{Options: *k.opts, Forget: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := os.Stat(done.Forgotten); err != nil {
 		t.Errorf("the signer's checkpoint was lost: %v", err)
 	}
@@ -400,9 +396,7 @@ func TestRestoreDetectsImpossibleHistory(t *testing.T) {
 	impossible := []signalbox.Event{{Time: time.Now(), Type: "LeaseExpired", Work: "nothing",
 		Actor: "ann", Data: []byte(`{"epoch":7}`)}}
 	tail.Seal(impossible)
-	if err := b.Journal.Append(t.Context(), 1, impossible); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.Journal.Append(t.Context(), 1, impossible))
 	b.Close()
 	checkRefused(t, k, k.backup(t), "event 2")
 
@@ -412,9 +406,7 @@ func TestRestoreDetectsImpossibleHistory(t *testing.T) {
 	unknown := []signalbox.Event{{Time: time.Now(), Type: "NotInventedYet", Actor: "ann",
 		Data: []byte(`{}`)}}
 	tail.Seal(unknown)
-	if err := b.Journal.Append(t.Context(), 1, unknown); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.Journal.Append(t.Context(), 1, unknown))
 	b.Close()
 	_, _, err := newer.restore(t, newer.backup(t))
 	checkCode(t, err, signalbox.CodeFailed)

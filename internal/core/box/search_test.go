@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // searched is a box with many events, and all of them.
@@ -40,9 +41,7 @@ func searched(t *testing.T) (*Box, []signalbox.Event) {
 	}
 	var events []signalbox.Event
 	for e, err := range b.Events(t.Context(), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		events = append(events, *e)
 	}
 	return b, events
@@ -53,9 +52,7 @@ func searchAll(t *testing.T, b *Box, q Query) (found []uint64) {
 	t.Helper()
 	for {
 		part, err := b.Search(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, e := range part.Events {
 			found = append(found, e.Seq)
 		}
@@ -175,9 +172,7 @@ func TestBackward(t *testing.T) {
 		for _, part := range [][2]uint64{{1, head}, {5, head - 3}, {head, head}, {1, 1}, {2, 1}} {
 			next := part[1]
 			for e, err := range b.Backward(t.Context(), part[0], part[1]) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				if e.Seq != next || e.Hash != events[e.Seq-1].Hash {
 					t.Fatalf("%d to %d: got %d, want %d", part[0], part[1], e.Seq, next)
 				}

@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/applied"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -168,9 +169,7 @@ func putTree(t *testing.T, k *kit, leaves int) {
 		tree.Append(signalbox.Hash{byte(i)})
 	}
 	data, err := tree.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	k.put(t, checkpointTreeName, string(data))
 }
 
@@ -197,9 +196,7 @@ func TestForeignCheckpointIsNotReplaced(t *testing.T) {
 
 func TestSignWithoutKey(t *testing.T) {
 	k := newKit(t)
-	if err := os.Rename(k.opts.KeyFile, k.opts.KeyFile+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(k.opts.KeyFile, k.opts.KeyFile+".away"))
 	b := k.open(t)
 	write(t, b, "t1")
 	_, err := b.Sign(t.Context())

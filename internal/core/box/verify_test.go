@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -37,9 +38,7 @@ func writeHistory(t *testing.T, k *kit) {
 		}
 	}
 	sign(t, b)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.Close())
 }
 
 func TestVerify(t *testing.T) {
@@ -145,13 +144,9 @@ func TestProveEverything(t *testing.T) {
 	l := k.ledger(t)
 	for seq := uint64(1); seq <= 8; seq++ {
 		made, err := l.Prove(t.Context(), seq)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		proof, err := ledger.ParseProof(made.Format())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if checkpoint, err := proof.Check(k.made.PublicKey); err != nil || proof.Event.Seq != seq ||
 			checkpoint.Size != 8 {
 			t.Errorf("proof of event %d: event %d in a ledger of %d, %v", seq, proof.Event.Seq,
@@ -193,13 +188,9 @@ func TestBlob(t *testing.T) {
 	k := newKit(t)
 	b := k.open(t)
 	digest, err := b.Engine.PutBlob(t.Context(), strings.NewReader("what an agent wrote"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r, err := b.Blob(t.Context(), digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Close()
 	_, err = b.Redact(t.Context(), rules.RedactBlob{Blob: signalbox.Hash{1}, Reason: "never was",
 		Actor: "ann"})
@@ -208,9 +199,7 @@ func TestBlob(t *testing.T) {
 	for _, reason := range []string{"a password", "again"} {
 		answer, err := b.Redact(t.Context(), rules.RedactBlob{Blob: digest, Reason: reason,
 			Actor: "ann"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		seqs = append(seqs, answer.Seq)
 	}
 	if seqs[0] != 2 || seqs[1] != 2 {
@@ -231,13 +220,9 @@ func TestRedactDamagedBlob(t *testing.T) {
 	k := newKit(t)
 	b := k.open(t)
 	digest, err := b.Engine.PutBlob(t.Context(), strings.NewReader("what an agent wrote"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	name := filepath.Join(k.dir, "blobs", digest.String()[:2], digest.String()[2:])
-	if err := os.WriteFile(name, []byte("something else"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte("something else"), 0o600))
 	if _, err := b.Redact(t.Context(), rules.RedactBlob{Blob: digest, Reason: "damaged",
 		Actor: "ann"}); err != nil {
 		t.Fatal(err)
@@ -338,14 +323,10 @@ func TestVerifyWhileEventsAreLost(t *testing.T) {
 	k := newKit(t)
 	k.writeAndSign(t, "w1", "w2")
 	l, err := OpenLedger(t.Context(), k.dir, k.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer l.Close()
 	head, err := l.Journal.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l.Journal = &shrinking{Journal: l.Journal}
 	v, err := l.Verify(t.Context(), VerifyOptions{})
 	if err != nil || v.OK || v.FirstBad != head ||

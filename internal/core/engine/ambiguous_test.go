@@ -43,7 +43,7 @@ func TestAmbiguousAppend(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e, f, m := faultyBox(t, nil)
-			must(t, e, openWork("before"))
+			mustDo(t, e, openWork("before"))
 			f.appends.then(tt.appends...)
 			f.reads.then(tt.reads...)
 			calls := f.appends.calls()
@@ -63,7 +63,7 @@ func TestAmbiguousAppend(t *testing.T) {
 			}
 			checkLog(t, m, e)
 			checkWorks(t, e, want...)
-			must(t, e, openWork("afterwards"))
+			mustDo(t, e, openWork("afterwards"))
 			checkWorks(t, e, append(want, "afterwards")...)
 			checkLog(t, m, e)
 		})
@@ -74,10 +74,10 @@ func TestAmbiguousAppend(t *testing.T) {
 // attempt.
 func TestAmbiguousAppendThatLostTheRace(t *testing.T) {
 	e, f, m := faultyBox(t, nil)
-	must(t, e, openWork("w"))
+	mustDo(t, e, openWork("w"))
 	other := open(t, m, nil)
 	f.appends.then(func(func() error) error {
-		must(t, other, claim("w", "other", 0))
+		mustDo(t, other, claim("w", "other", 0))
 		return errCut
 	})
 	if held := mustRefuse(t, e, claim("w", "s", 0), signalbox.CodeConflict); held.Lease == nil ||
@@ -104,7 +104,7 @@ func TestAmbiguousAppendThatArrivesLate(t *testing.T) {
 	if err := late(); err != nil {
 		t.Fatalf("the late append: %v", err)
 	}
-	must(t, e, openWork("v"))
+	mustDo(t, e, openWork("v"))
 	checkWorks(t, e, "w", "v")
 	checkLog(t, m, e)
 }
@@ -117,10 +117,10 @@ func TestAmbiguousAppendThatOthersFollowed(t *testing.T) {
 		if err := next(); err != nil {
 			return err
 		}
-		must(t, other, openWork("v"))
+		mustDo(t, other, openWork("v"))
 		return errCut
 	})
-	must(t, e, openWork("w"))
+	mustDo(t, e, openWork("w"))
 	checkWorks(t, e, "w", "v")
 	checkLog(t, m, e, other)
 }
@@ -134,7 +134,7 @@ func TestAmbiguousAppendBesideItsTwin(t *testing.T) {
 		redact := rules.RedactBlob{Blob: signalbox.Hash{1}, Reason: "private", Actor: "me"}
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate), func(func() error) error {
-			must(t, other, redact)
+			mustDo(t, other, redact)
 			return errCut
 		})
 		askInOrder(e, openWork("alone"))

@@ -82,8 +82,8 @@ func inBrokenLog(t *testing.T, test func(t *testing.T, e *Engine, f *faulty, bre
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e, f, m := faultyBox(t, nil)
-				must(t, e, openWork("w"))
-				must(t, e, openWork("v"))
+				mustDo(t, e, openWork("w"))
+				mustDo(t, e, openWork("v"))
 				test(t, e, f, func() { m.change(tt.then) })
 				err := e.Refresh(context.Background())
 				classed := (*signalbox.Error)(nil)
@@ -177,8 +177,8 @@ func TestTruncatedLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e, f, m := faultyBox(t, nil)
-				must(t, e, openWork("w"))
-				must(t, e, openWork("v"))
+				mustDo(t, e, openWork("w"))
+				mustDo(t, e, openWork("v"))
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				defer cancel()
 				following := make(chan error, 1)
@@ -204,8 +204,8 @@ func TestOpenBrokenLog(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newMemory()
 			e := openBox(t, m, nil)
-			must(t, e, openWork("w"))
-			must(t, e, openWork("v"))
+			mustDo(t, e, openWork("w"))
+			mustDo(t, e, openWork("v"))
 			m.change(tt.then)
 			opened, err := Open(context.Background(), m, nil)
 			if opened != nil || err == nil || tt.is != nil && !errors.Is(err, tt.is) {

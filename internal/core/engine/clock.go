@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"signalbox"
@@ -49,12 +48,10 @@ func (c *clock) read() (time.Time, error) {
 	elapsed := c.elapsed()
 	skew := now.Sub(c.lastNow) - (elapsed - c.lastElapsed)
 	if skew.Abs() > maxSkew {
-		return time.Time{}, &signalbox.Error{
-			Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("%w: the clock jumped by %s", ErrClockSkew,
-				skew.Round(time.Millisecond)),
-			Hint: "correct the clock; if it is correct now, restart signalbox",
-		}
+		return time.Time{}, signalbox.CodeFailed.Errorf(
+			"correct the clock; if it is correct now, restart signalbox",
+			"%w: the clock jumped by %s", ErrClockSkew,
+			skew.Round(time.Millisecond))
 	}
 	c.lastNow, c.lastElapsed = now, elapsed
 	return now, nil

@@ -45,7 +45,7 @@ func TestClockJumps(t *testing.T) {
 			h.pass(time.Hour)
 			h.jump(tt.jump)
 			if tt.fine {
-				must(t, e, openWork("w"))
+				mustDo(t, e, openWork("w"))
 				return
 			}
 			for range 3 { // it does not get used to it
@@ -55,7 +55,7 @@ func TestClockJumps(t *testing.T) {
 			}
 			checkTypes(t, m, 0, "BoxOpened")
 			h.jump(-tt.jump)
-			must(t, e, openWork("w"))
+			mustDo(t, e, openWork("w"))
 			checkLog(t, m, e)
 		})
 	}
@@ -79,7 +79,7 @@ func TestSmallCorrectionsDoNotAddUp(t *testing.T) {
 	for _, drift := range []time.Duration{4 * time.Second, -4 * time.Second} {
 		m, h := newMemory(), &hands{now: start}
 		e := openBox(t, m, h.options())
-		must(t, e, openWork("w"))
+		mustDo(t, e, openWork("w"))
 		for range 100 {
 			h.pass(time.Minute)
 			h.jump(drift)
@@ -94,10 +94,10 @@ func TestSmallCorrectionsDoNotAddUp(t *testing.T) {
 func TestSuspendIsNotAJump(t *testing.T) {
 	m, h := newMemory(), &hands{now: start}
 	e := openBox(t, m, h.options())
-	must(t, e, openWork("w"))
-	must(t, e, claim("w", "s", time.Hour))
+	mustDo(t, e, openWork("w"))
+	mustDo(t, e, claim("w", "s", time.Hour))
 	h.pass(8 * time.Hour)
-	must(t, e, claim("w", "t", time.Hour))
+	mustDo(t, e, claim("w", "t", time.Hour))
 	checkTypes(t, m, 3, "LeaseExpired", "LeaseGranted")
 }
 
@@ -108,9 +108,9 @@ func TestTrustedClock(t *testing.T) {
 	opts.Elapsed = nil
 	e := openBox(t, m, opts)
 	h.jump(48 * time.Hour)
-	must(t, e, openWork("w"))
+	mustDo(t, e, openWork("w"))
 	h.jump(-72 * time.Hour)
-	at := must(t, e, openWork("v")).At
+	at := mustDo(t, e, openWork("v")).At
 	if want := start.Add(48 * time.Hour); !at.Equal(want) {
 		t.Errorf("the event is of %s, want %s: time in the log never runs backwards", at, want)
 	}
@@ -121,7 +121,7 @@ func TestTrustedClock(t *testing.T) {
 func TestSystemClock(t *testing.T) {
 	m := newMemory()
 	e := openBox(t, m, &Options{})
-	must(t, e, openWork("w"))
+	mustDo(t, e, openWork("w"))
 	if e.clock.elapsed == nil {
 		t.Fatal("the system's clock is believed whatever it says")
 	}
@@ -146,8 +146,8 @@ func TestWrongClockExpiresNothing(t *testing.T) {
 			Elapsed: func() time.Duration { return time.Since(begin) },
 			Log:     heard.logger(),
 		})
-		must(t, e, openWork("w"))
-		must(t, e, claim("w", "s", time.Minute))
+		mustDo(t, e, openWork("w"))
+		mustDo(t, e, claim("w", "s", time.Minute))
 		jump.Store(int64(time.Hour))
 		follow(t, e)
 		pass(10 * time.Second)

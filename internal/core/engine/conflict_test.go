@@ -16,6 +16,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -24,11 +25,11 @@ import (
 func TestAnswersAreNotStale(t *testing.T) {
 	m := newMemory()
 	a := openBox(t, m, nil)
-	must(t, a, openWork("w"))
-	held := must(t, a, claim("w", "s1", 0))
+	mustDo(t, a, openWork("w"))
+	held := mustDo(t, a, claim("w", "s1", 0))
 	b := open(t, m, nil)
-	must(t, a, release("w", held))
-	again := must(t, b, claim("w", "s2", 0)) // b has not heard of the release
+	mustDo(t, a, release("w", held))
+	again := mustDo(t, b, claim("w", "s2", 0)) // b has not heard of the release
 	if again.Lease.Epoch != 5 || again.Lease.Session != "s2" {
 		t.Errorf("lease %+v, want epoch 5 of session s2", again.Lease)
 	}
@@ -47,12 +48,12 @@ func TestConflictsAreRetried(t *testing.T) {
 		e, f, m := faultyBox(t, nil)
 		begin := time.Now()
 		f.appends.then(fails(journal.ErrConflict))
-		must(t, e, openWork("v"))
+		mustDo(t, e, openWork("v"))
 		if d := time.Since(begin); d != 0 {
 			t.Errorf("it waited %s after one conflict", d)
 		}
 		f.appends.then(repeat(20, fails(journal.ErrConflict))...)
-		must(t, e, openWork("w"))
+		mustDo(t, e, openWork("w"))
 		if d := time.Since(begin); d == 0 || d > 20*64*time.Millisecond {
 			t.Errorf("it waited %s after 20 conflicts", d)
 		}
@@ -70,7 +71,7 @@ func TestConflictsAreReadOnce(t *testing.T) {
 		readAt := time.Time{}
 		others := 0
 		append := func() {
-			must(t, other, openWork(fmt.Sprintf("other-%d", others)))
+			mustDo(t, other, openWork(fmt.Sprintf("other-%d", others)))
 			others++
 		}
 		f.reads.then(repeat(10, func(next func() error) error {
@@ -89,7 +90,7 @@ func TestConflictsAreReadOnce(t *testing.T) {
 			}
 			readAt = time.Time{}
 		}))...)
-		must(t, e, openWork("w"))
+		mustDo(t, e, openWork("w"))
 		if n := f.appends.calls(); others != 11 || n != 1+12 {
 			t.Errorf("%d appends, while others made %d", n, others)
 		}
@@ -109,7 +110,7 @@ func TestWithdrawnBetweenConflicts(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 		f.appends.clear()
-		must(t, e, openWork("v"))
+		mustDo(t, e, openWork("v"))
 		checkWorks(t, e, "v")
 	})
 }
@@ -124,7 +125,7 @@ func TestDefiniteFailure(t *testing.T) {
 	if n := f.appends.calls(); n != 2 {
 		t.Errorf("%d appends, want 2: a definite failure is not tried again", n)
 	}
-	must(t, e, openWork("w"))
+	mustDo(t, e, openWork("w"))
 	f.heads.then(fails(errCut))
 	mustFail(t, e, openWork("w"), errCut)
 	f.appends.then(fails(journal.ErrConflict))
@@ -133,7 +134,7 @@ func TestDefiniteFailure(t *testing.T) {
 	f.appends.then(fails(journal.ErrConflict))
 	f.heads.then(fails(errCut))
 	mustFail(t, e, openWork("v"), errCut)
-	must(t, e, openWork("v"))
+	mustDo(t, e, openWork("v"))
 	checkLog(t, m, e)
 }
 
@@ -156,9 +157,7 @@ func enginesAgree(t rapid.TB, open func() journal.Journal, pick func(n int) int)
 	var engines []*Engine
 	for range 1 + pick(3) {
 		e, err := Open(context.Background(), open(), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer e.Close()
 		engines = append(engines, e)
 	}
@@ -185,9 +184,7 @@ func enginesAgree(t rapid.TB, open func() journal.Journal, pick func(n int) int)
 			t.Fatalf("%#v made %d events, want %d", c, got, len(want.Events))
 		}
 		for reference.Seq() < uint64(len(events)) {
-			if err := reference.Apply(&events[reference.Seq()]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, reference.Apply(&events[reference.Seq()]))
 		}
 	}
 	checkLog(t, j, engines...)
@@ -240,8 +237,8 @@ func (w crowd) run(t *testing.T, seed uint64, newJournal func() journal.Journal)
 	for i := range engines {
 		engines[i] = open(t, newJournal(), &Options{Now: w.now})
 	}
-	must(t, engines[0], rules.OpenBox{Box: "box", Actor: "me"})
-	must(t, engines[1], openWork("w0"))
+	mustDo(t, engines[0], rules.OpenBox{Box: "box", Actor: "me"})
+	mustDo(t, engines[1], openWork("w0"))
 	calls := make([][]call, w.callers)
 	var callers sync.WaitGroup
 	for i := range calls {
@@ -290,9 +287,7 @@ func allStates(t *testing.T, j journal.Journal) []*rules.State {
 		if err == nil {
 			err = next.Apply(&events[i])
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		states = append(states, next)
 	}
 	return states

@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/core/journal/postgres"
 	"signalbox/internal/core/journal/sqlite"
 	"signalbox/internal/testkit/loopback"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 )
 
@@ -108,9 +109,7 @@ func onEachDriver(t *testing.T,
 				open := driver(t)
 				return func() journal.Journal {
 					j, err := open()
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, err)
 					t.Cleanup(func() { j.Close() })
 					return j
 				}

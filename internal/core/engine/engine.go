@@ -263,7 +263,7 @@ func (e *Engine) apply(event *signalbox.Event) error {
 }
 
 func changed(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified,
-		Err:  fmt.Errorf("the ledger was changed: %w", err),
-		Hint: "run signalbox ledger verify, and restore the ledger from a copy"}
+	return signalbox.CodeUnverified.Errorf(
+		"run signalbox ledger verify, and restore the ledger from a copy",
+		"the ledger was changed: %w", err)
 }

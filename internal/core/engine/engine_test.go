@@ -96,7 +96,7 @@ func TestRefresh(t *testing.T) {
 		e, f, m := faultyBox(t, nil)
 		waiting := begin(func(a *asked) { a.err = e.Wait(context.Background(), 1) })
 		synctest.Wait()
-		must(t, open(t, m, nil), openWork("w"))
+		mustDo(t, open(t, m, nil), openWork("w"))
 		f.reads.then(fails(errCut))
 		if err := e.Refresh(context.Background()); !errors.Is(err, errCut) {
 			t.Errorf("error %v, want %v", err, errCut)
@@ -117,7 +117,7 @@ func TestRefresh(t *testing.T) {
 func TestClosedEngine(t *testing.T) {
 	m := newMemory()
 	e := openBox(t, m, nil)
-	must(t, e, openWork("w"))
+	mustDo(t, e, openWork("w"))
 	for range 3 {
 		if err := e.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -132,7 +132,7 @@ func TestClosedEngine(t *testing.T) {
 	if err := e.Refresh(context.Background()); err != ErrClosed {
 		t.Errorf("refresh: error %v, want %v", err, ErrClosed)
 	}
-	must(t, open(t, m, nil), openWork("v"))
+	mustDo(t, open(t, m, nil), openWork("v"))
 	checkLog(t, m)
 }
 
@@ -183,7 +183,7 @@ func TestStartAndStop(t *testing.T) {
 					})
 				}
 				for range rng.IntN(40) {
-					must(t, e, rules.Expire{})
+					mustDo(t, e, rules.Expire{})
 				}
 				for range 2 {
 					callers.Go(func() { e.Close() })

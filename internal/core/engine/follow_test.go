@@ -56,9 +56,9 @@ func TestExpiryIsRecordedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		e := openBox(t, m, realClock)
-		must(t, e, openWork("w"))
+		mustDo(t, e, openWork("w"))
 		begin := time.Now()
-		must(t, e, claim("w", "s", 10*time.Second))
+		mustDo(t, e, claim("w", "s", 10*time.Second))
 		follow(t, e)
 		pass(10*time.Second - 1)
 		checkExpiries(t, m, begin)
@@ -79,15 +79,15 @@ func TestExpiryOfOthersLeases(t *testing.T) {
 		follow(t, e)
 		begin := time.Now()
 		for _, id := range []string{"late", "kept", "given-back"} {
-			must(t, other, openWork(id))
+			mustDo(t, other, openWork(id))
 		}
-		kept := must(t, other, claim("kept", "s2", 5*time.Second))
-		givenBack := must(t, other, claim("given-back", "s3", 6*time.Second))
-		must(t, other, claim("late", "s1", 20*time.Second))
+		kept := mustDo(t, other, claim("kept", "s2", 5*time.Second))
+		givenBack := mustDo(t, other, claim("given-back", "s3", 6*time.Second))
+		mustDo(t, other, claim("late", "s1", 20*time.Second))
 		pass(4 * time.Second)
-		must(t, other, rules.Renew{Work: "kept", Session: "s2", Epoch: kept.Lease.Epoch,
+		mustDo(t, other, rules.Renew{Work: "kept", Session: "s2", Epoch: kept.Lease.Epoch,
 			TTL: 10 * time.Second})
-		must(t, other, release("given-back", givenBack))
+		mustDo(t, other, release("given-back", givenBack))
 		pass(time.Minute)
 		checkExpiries(t, m, begin, "kept 14s", "late 20s")
 		checkLog(t, m, e, other)
@@ -98,7 +98,7 @@ func TestManyEnginesRecordOneExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		first := openBox(t, m, realClock)
-		must(t, first, openWork("w"))
+		mustDo(t, first, openWork("w"))
 		engines := []*Engine{first}
 		for range 7 {
 			engines = append(engines, open(t, m, realClock))
@@ -108,7 +108,7 @@ func TestManyEnginesRecordOneExpiry(t *testing.T) {
 		}
 		begin := time.Now()
 		for i := range 10 {
-			must(t, engines[i%len(engines)], claim("w", fmt.Sprintf("s%d", i), time.Second))
+			mustDo(t, engines[i%len(engines)], claim("w", fmt.Sprintf("s%d", i), time.Second))
 			pass(time.Second)
 			if n := len(expiries(m, begin)); n != i+1 {
 				t.Fatalf("%d expiries recorded, want %d", n, i+1)
@@ -127,8 +127,8 @@ func TestManyExpiriesAtOnce(t *testing.T) {
 		e := openBox(t, m, realClock)
 		for i := range leases {
 			id := fmt.Sprintf("w%d", i)
-			must(t, e, openWork(id))
-			must(t, e, claim(id, id, time.Minute))
+			mustDo(t, e, openWork(id))
+			mustDo(t, e, claim(id, id, time.Minute))
 		}
 		follow(t, e)
 		begin := time.Now()
@@ -148,9 +148,9 @@ func TestFailingExpiry(t *testing.T) {
 		m, heard := newMemory(), &lines{}
 		f := &faulty{Journal: m}
 		e := openBox(t, f, &Options{Now: time.Now, Log: heard.logger()})
-		must(t, e, openWork("w"))
+		mustDo(t, e, openWork("w"))
 		begin := time.Now()
-		must(t, e, claim("w", "s", 10*time.Second))
+		mustDo(t, e, claim("w", "s", 10*time.Second))
 		follow(t, e)
 		before := f.appends.calls()
 		f.appends.then(repeat(1000, fails(journal.ErrNotStored))...)
@@ -175,13 +175,13 @@ func TestFollowOthers(t *testing.T) {
 		follow(t, e)
 		woken := make(chan error, 1)
 		go func() { woken <- e.Wait(context.Background(), 2) }()
-		must(t, other, openWork("w"))
+		mustDo(t, other, openWork("w"))
 		synctest.Wait()
 		checkWorks(t, e, "w")
 		if len(woken) > 0 {
 			t.Error("wait returned before the state had moved past the event")
 		}
-		must(t, other, openWork("v"))
+		mustDo(t, other, openWork("v"))
 		if err := <-woken; err != nil {
 			t.Errorf("wait: %v", err)
 		}
@@ -203,7 +203,7 @@ func TestFollowEnds(t *testing.T) {
 		{"close", func(t *testing.T, e *Engine, f *faulty, cancel func()) { e.Close() }, ErrClosed},
 		{"failing watch", func(t *testing.T, e *Engine, f *faulty, cancel func()) {
 			f.watches.then(fails(stop))
-			must(t, e, openWork("wakes"))
+			mustDo(t, e, openWork("wakes"))
 		}, stop},
 		{"journal closed", func(t *testing.T, e *Engine, f *faulty,
 			cancel func()) {
@@ -225,8 +225,8 @@ func TestFollowEnds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e, f, _ := faultyBox(t, realClock)
-				must(t, e, openWork("w"))
-				must(t, e, claim("w", "s", 30*time.Second))
+				mustDo(t, e, openWork("w"))
+				mustDo(t, e, claim("w", "s", 30*time.Second))
 				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 				defer cancel()
 				ended := make(chan error, 1)
@@ -251,8 +251,8 @@ func TestFollowEnds(t *testing.T) {
 func TestFollowClosedEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := openBox(t, newMemory(), realClock)
-		must(t, e, openWork("w"))
-		must(t, e, claim("w", "s", time.Second))
+		mustDo(t, e, openWork("w"))
+		mustDo(t, e, claim("w", "s", time.Second))
 		e.Close()
 		pass(time.Minute)
 		if err := e.Follow(context.Background()); !errors.Is(err, ErrClosed) {

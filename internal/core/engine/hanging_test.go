@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal/postgres"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/proxy"
 )
 
@@ -60,7 +61,7 @@ func TestHangingAppend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{memory: newMemory()}
 		e := openBox(t, h, nil)
-		must(t, e, openWork("w"))
+		mustDo(t, e, openWork("w"))
 		h.hangs = make(chan struct{}, 100)
 		ctx, cancel := context.WithCancel(t.Context())
 		appended := ask(ctx, e, openWork("appended"))
@@ -111,7 +112,7 @@ func TestHangingRefresh(t *testing.T) {
 		h.hangs = nil
 		stop()
 		<-refreshed.done
-		must(t, e, openWork("v"))
+		mustDo(t, e, openWork("v"))
 		checkWorks(t, e, "v")
 		checkLog(t, m, e)
 	})
@@ -123,12 +124,12 @@ func TestKnownState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{memory: newMemory()}
 		e := openBox(t, h, nil)
-		must(t, open(t, h.memory, nil), openWork("w"))
+		mustDo(t, open(t, h.memory, nil), openWork("w"))
 		if since, err := e.RefreshOrKnown(t.Context()); err != nil || !since.IsZero() {
 			t.Errorf("outdated since %s, error %v", since, err)
 		}
 		checkWorks(t, e, "w")
-		must(t, open(t, h.memory, nil), openWork("v"))
+		mustDo(t, open(t, h.memory, nil), openWork("v"))
 		h.hangs = make(chan struct{}, 100)
 		began := time.Now()
 		first, err := e.RefreshOrKnown(t.Context())
@@ -216,7 +217,7 @@ func TestSnapshotWhileTheLogHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{memory: newMemory()}
 		e := openBox(t, h, nil)
-		must(t, e, openWork("w"))
+		mustDo(t, e, openWork("w"))
 		h.hangs = make(chan struct{}, 100)
 		ask(t.Context(), e, openWork("hangs"))
 		<-h.hangs
@@ -236,19 +237,15 @@ func TestSnapshotWhileTheLogHangs(t *testing.T) {
 func TestNetworkHangs(t *testing.T) {
 	server := database.Need(t)
 	p, err := proxy.Start("unix", fmt.Sprintf("%s/.s.PGSQL.%d", server.Dir, server.Port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { p.Close() })
 	opts := postgres.Options{Schema: fmt.Sprintf("box%d", schemas.Add(1)), Create: true}
 	j, err := postgres.Open(t.Context(), fmt.Sprintf("postgres://signalbox@%s/postgres", p.Addr()),
 		opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	f := &faulty{Journal: withSnapshot(t, j)}
 	e := openBox(t, f, nil)
-	must(t, e, openWork("w"))
+	mustDo(t, e, openWork("w"))
 	p.Pause()
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -271,12 +268,10 @@ func TestNetworkHangs(t *testing.T) {
 	p.Resume()
 
 	direct, err := postgres.Open(t.Context(), server.Address, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { direct.Close() })
 	again := open(t, withSnapshot(t, direct), nil)
-	must(t, again, openWork("after"))
+	mustDo(t, again, openWork("after"))
 	again.View(func(s *rules.State) {
 		if _, known := s.Work("w"); !known {
 			t.Error("work that was acknowledged is lost")

@@ -41,12 +41,12 @@ func open(t testing.TB, j journal.Journal, opts *Options) *Engine {
 func openBox(t testing.TB, j journal.Journal, opts *Options) *Engine {
 	t.Helper()
 	e := open(t, j, opts)
-	must(t, e, rules.OpenBox{Box: "box", Actor: "me"})
+	mustDo(t, e, rules.OpenBox{Box: "box", Actor: "me"})
 	return e
 }
 
-// must gives a command that is not refused.
-func must(t testing.TB, e *Engine, c rules.Command) rules.Answer {
+// mustDo gives a command that is not refused.
+func mustDo(t testing.TB, e *Engine, c rules.Command) rules.Answer {
 	t.Helper()
 	answer, err := e.Do(context.Background(), c)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/core/applied"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -36,9 +37,7 @@ func (m *machine) open(t testing.TB, j journal.Journal) *Engine {
 func (m *machine) tryOpen(t testing.TB, j journal.Journal) (*Engine, error) {
 	t.Helper()
 	memory, err := applied.Open(m.file, "box")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	e, err := Open(context.Background(), j, &Options{Now: stillClock, Memory: memory})
 	if err == nil {
 		t.Cleanup(func() { e.Close() })
@@ -64,9 +63,9 @@ func (m *machine) check(t testing.TB, want ledger.Tail) {
 func (m *machine) openBox(t testing.TB, j journal.Journal) *Engine {
 	t.Helper()
 	e := m.open(t, j)
-	must(t, e, rules.OpenBox{Box: "box", Actor: "me"})
-	must(t, e, openWork("w"))
-	must(t, e, openWork("v"))
+	mustDo(t, e, rules.OpenBox{Box: "box", Actor: "me"})
+	mustDo(t, e, openWork("w"))
+	mustDo(t, e, openWork("v"))
 	return e
 }
 
@@ -256,7 +255,7 @@ func TestIdleFollowerOfAHealthyLog(t *testing.T) {
 		if len(ended) > 0 {
 			t.Errorf("follow ended: %v", <-ended)
 		}
-		must(t, e, openWork("later"))
+		mustDo(t, e, openWork("later"))
 	})
 }
 
@@ -304,7 +303,7 @@ func (i *interrupted) Watch(ctx context.Context, after uint64) iter.Seq2[signalb
 }
 
 // TestOtherProcessOfTheMachine has applied fewer events than another process of its machine. It
-// must not write to the log after that one's events were lost, although the log has all that it
+// mustDo not write to the log after that one's events were lost, although the log has all that it
 // knows itself.
 func TestOtherProcessOfTheMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -312,8 +311,8 @@ func TestOtherProcessOfTheMachine(t *testing.T) {
 		f := &faulty{Journal: m}
 		idle := here.openBox(t, f)
 		busy := here.open(t, m)
-		must(t, busy, openWork("x"))
-		must(t, busy, openWork("y"))
+		mustDo(t, busy, openWork("x"))
+		mustDo(t, busy, openWork("y"))
 		m.change(func(events []signalbox.Event) []signalbox.Event { return events[:3] })
 		appends := f.appends.calls()
 		_, err := idle.Do(context.Background(), openWork("z"))
@@ -334,7 +333,7 @@ func TestTwoHistoriesOnOneMachine(t *testing.T) {
 	rolledBack := newMemory()
 	rolledBack.change(func([]signalbox.Event) []signalbox.Event { return cloneEvents(events) })
 	second := here.open(t, rolledBack)
-	must(t, first, openWork("x"))
+	mustDo(t, first, openWork("x"))
 	_, err := second.Do(context.Background(), openWork("y"))
 	checkLost(t, err, "event 4 is missing: this machine has applied it, but the ledger ends at event 3", "4")
 }
@@ -349,7 +348,7 @@ func TestTwoHistoriesFoundAfterTheAppend(t *testing.T) {
 	rolledBack.change(func([]signalbox.Event) []signalbox.Event { return cloneEvents(events) })
 	f := &faulty{Journal: rolledBack}
 	e := here.open(t, f)
-	f.appends.then(first(func() { must(t, elsewhere, openWork("x")) }))
+	f.appends.then(first(func() { mustDo(t, elsewhere, openWork("x")) }))
 	_, err := e.Do(context.Background(), openWork("y"))
 	if !errors.Is(err, ErrUnknownOutcome) || signalbox.CodeOf(err) != signalbox.CodeUnverified ||
 		signalbox.HintOf(err) == "" {
@@ -370,22 +369,20 @@ func TestRememberBeforeTheAnswer(t *testing.T) {
 		here, m := newMachine(t), newMemory()
 		e := here.openBox(t, m)
 		here.check(t, e.Tail())
-		must(t, e, claim("w", "s", time.Hour))
+		mustDo(t, e, claim("w", "s", time.Hour))
 		here.check(t, e.Tail())
 		elsewhere := open(t, m, nil)
-		must(t, elsewhere, openWork("x"))
-		if err := e.Refresh(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, elsewhere, openWork("x"))
+		must.Succeed(t, e.Refresh(context.Background()))
 		here.check(t, elsewhere.Tail())
 		follow(t, e)
-		must(t, elsewhere, openWork("y"))
+		mustDo(t, elsewhere, openWork("y"))
 		synctest.Wait()
 		here.check(t, elsewhere.Tail())
 		ambiguous := &faulty{Journal: m}
 		late := here.open(t, ambiguous)
 		ambiguous.appends.then(cutAfter)
-		must(t, late, openWork("z"))
+		mustDo(t, late, openWork("z"))
 		here.check(t, late.Tail())
 	})
 }
@@ -410,7 +407,7 @@ func TestRememberAtStart(t *testing.T) {
 		w.grow(t, length+50)
 		e := late.open(t, m)
 		late.check(t, w.tail)
-		must(t, e, openWork("x"))
+		mustDo(t, e, openWork("x"))
 		late.check(t, e.Tail())
 	}
 }
@@ -419,12 +416,10 @@ func TestRememberAtStart(t *testing.T) {
 func TestMemoryThatCannotBeWritten(t *testing.T) {
 	m, heard := newMemory(), &lines{}
 	memory, err := applied.Open(newMachine(t).file, "box")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	e := openBox(t, m, &Options{Now: stillClock, Memory: memory, Log: heard.logger()})
 	memory.Close()
-	must(t, e, openWork("w"))
+	mustDo(t, e, openWork("w"))
 	if heard.count("cannot remember the last events") != 1 {
 		t.Errorf("the log says %q", heard.text.String())
 	}

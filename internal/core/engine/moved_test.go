@@ -25,7 +25,7 @@ func TestMovedLogIsNotFollowed(t *testing.T) {
 			a *asked) {
 			a.err = idle.Wait(context.Background(), idle.Tail().Seq+1)
 		})
-		must(t, mover, moveAway)
+		mustDo(t, mover, moveAway)
 		synctest.Wait()
 		select {
 		case err := <-ended:
@@ -52,7 +52,7 @@ func TestMovedLogRefusesLateCommands(t *testing.T) {
 	m := newMemory()
 	mover := openBox(t, m, nil)
 	late := open(t, m, nil)
-	must(t, mover, moveAway)
+	mustDo(t, mover, moveAway)
 	mustFail(t, late, openWork("w"), rules.ErrMoved)
 	mustFail(t, late, rules.Expire{}, rules.ErrMoved)
 	checkTypes(t, m, 1, "LedgerMoved")
@@ -65,17 +65,17 @@ func TestContinuedLogIsFollowed(t *testing.T) {
 		m := newMemory()
 		mover := openBox(t, m, realClock)
 		behind := open(t, m, realClock)
-		must(t, mover, moveAway)
-		must(t, mover, moveAgain)
+		mustDo(t, mover, moveAway)
+		mustDo(t, mover, moveAgain)
 		ended := follow(t, behind)
-		must(t, mover, openWork("w"))
+		mustDo(t, mover, openWork("w"))
 		synctest.Wait()
 		select {
 		case err := <-ended:
 			t.Errorf("it stopped: %v", err)
 		default:
 		}
-		must(t, behind, openWork("w2"))
+		mustDo(t, behind, openWork("w2"))
 		checkTypes(t, m, 1, "LedgerMoved", "LedgerContinued", "WorkOpened", "WorkOpened")
 	})
 }

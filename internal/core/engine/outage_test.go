@@ -78,7 +78,7 @@ func TestPatientCommands(t *testing.T) {
 				f := &faulty{Journal: m}
 				e, logged := openWithLog(t, f)
 				defer e.Close()
-				must(t, e, openWork("w"))
+				mustDo(t, e, openWork("w"))
 				f.appends.then(tt.appends...)
 				f.reads.then(tt.reads...)
 				answer, err := e.DoPatiently(t.Context(), nil, claim("w", "S", time.Minute))
@@ -104,7 +104,7 @@ func TestPatientCommandThatIsStoredLate(t *testing.T) {
 		f := &faulty{Journal: m}
 		e, _ := openWithLog(t, f)
 		defer e.Close()
-		must(t, e, openWork("w"))
+		mustDo(t, e, openWork("w"))
 		var late func() error
 		f.appends.then(func(next func() error) error {
 			late = next
@@ -213,8 +213,8 @@ func TestFollowThroughAnOutage(t *testing.T) {
 		logged := &strings.Builder{}
 		e := openBox(t, f, &Options{Log: slog.New(slog.NewTextHandler(logged, nil)), Now: time.Now})
 		defer e.Close()
-		must(t, e, openWork("w"))
-		must(t, e, claim("w", "S", time.Minute))
+		mustDo(t, e, openWork("w"))
+		mustDo(t, e, claim("w", "S", time.Minute))
 		ctx, cancel := context.WithCancel(t.Context())
 		followed := make(chan error)
 		go func() { followed <- e.Follow(ctx) }()
@@ -233,7 +233,7 @@ func TestFollowThroughAnOutage(t *testing.T) {
 			s.then(repeat(1000, during)...)
 		}
 		other := open(t, m, &Options{Now: time.Now})
-		must(t, other, openWork("x")) // which ends the watch with an error
+		mustDo(t, other, openWork("x")) // which ends the watch with an error
 		time.Sleep(down + time.Minute)
 		synctest.Wait()
 		e.View(func(s *rules.State) {

@@ -10,6 +10,7 @@ import (
 
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 func TestReplay(t *testing.T) {
@@ -50,8 +51,8 @@ func TestReplayDetectsBrokenLog(t *testing.T) {
 	for _, tt := range brokenLogs {
 		m := newMemory()
 		e := openBox(t, m, nil)
-		must(t, e, openWork("w"))
-		must(t, e, openWork("v"))
+		mustDo(t, e, openWork("w"))
+		mustDo(t, e, openWork("v"))
 		m.change(tt.then)
 		if err := Replay(context.Background(), m, nil); err == nil || tt.is != nil &&
 			!errors.Is(err, tt.is) {
@@ -82,10 +83,8 @@ func TestReplayProgress(t *testing.T) {
 	m := newMemory()
 	m.events = longLog(t, 2*readAtOnce+5)
 	var done []uint64
-	if err := Replay(context.Background(), m,
-		func(n uint64) { done = append(done, n) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Replay(context.Background(), m,
+		func(n uint64) { done = append(done, n) }))
 	if diff := cmp.Diff([]uint64{readAtOnce, 2 * readAtOnce}, done); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}

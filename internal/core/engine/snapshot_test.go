@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -26,9 +27,7 @@ func (w *writer) grow(t testing.TB, length uint64) {
 	t.Helper()
 	behind, _ := w.m.Read(context.Background(), w.tail.Seq, int(length))
 	for i := range behind {
-		if err := errors.Join(w.tail.Extend(&behind[i]), w.state.Apply(&behind[i])); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(w.tail.Extend(&behind[i]), w.state.Apply(&behind[i])))
 	}
 	for w.tail.Seq < length {
 		expected := w.tail.Seq
@@ -36,14 +35,10 @@ func (w *writer) grow(t testing.TB, length uint64) {
 		for w.tail.Seq < length && len(events) < journal.MaxAppend {
 			d := rules.Decide(&w.state, start.Add(time.Duration(w.tail.Seq)), w.next())
 			w.tail.Seal(d.Events)
-			if err := errors.Join(d.Err, w.state.Apply(&d.Events[0])); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, errors.Join(d.Err, w.state.Apply(&d.Events[0])))
 			events = append(events, d.Events...)
 		}
-		if err := w.m.Append(context.Background(), expected, events); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.m.Append(context.Background(), expected, events))
 	}
 }
 
@@ -63,7 +58,7 @@ func (w *writer) next() rules.Command {
 // something changes the log by one event.
 func something(t testing.TB, e *Engine) {
 	t.Helper()
-	must(t, e, openWork(fmt.Sprintf("w%d", e.Tail().Seq)))
+	mustDo(t, e, openWork(fmt.Sprintf("w%d", e.Tail().Seq)))
 }
 
 func checkSnapshot(t testing.TB, m *memory, want uint64) {
@@ -158,9 +153,7 @@ func TestSnapshotSaveFails(t *testing.T) {
 		}
 		checkSnapshot(t, m, 0)
 		w.grow(t, 6000)
-		if err := e.Refresh(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, e.Refresh(context.Background()))
 		e.Close()
 		checkSnapshot(t, m, 6000)
 	})

@@ -12,6 +12,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // A start from a snapshot is a start without reading again what the snapshot has, and nothing else.
@@ -30,9 +31,7 @@ func TestStartFromSnapshot(t *testing.T) {
 	}
 	e.Close()
 	s, err := m.LoadSnapshot(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	readBefore := m.readOut
 	quick := open(t, m, opts)
 	if read, want := m.readOut-readBefore, 1+int(e.Tail().Seq-s.Seq); read != want {
@@ -59,11 +58,11 @@ func smallLog(t *testing.T) (m *memory, now, before journal.Snapshot) {
 		defer e.mu.Unlock()
 		return e.snapshot()
 	}
-	must(t, e, openWork("w"))
-	must(t, e, claim("w", "s", 0))
-	must(t, e, exit("s"))
-	must(t, e, openWork("v"))
-	must(t, e, claim("v", "s", 0))
+	mustDo(t, e, openWork("w"))
+	mustDo(t, e, claim("w", "s", 0))
+	mustDo(t, e, exit("s"))
+	mustDo(t, e, openWork("v"))
+	mustDo(t, e, claim("v", "s", 0))
 	mustRefuse(t, e, rules.Renew{Work: "w", Session: "s", Epoch: 3}, signalbox.CodeConflict)
 	before = snapshot()
 	redactSecret(t, e)

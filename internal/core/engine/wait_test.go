@@ -43,7 +43,7 @@ func TestWait(t *testing.T) {
 			}
 		}
 		check("at first", "waits", "waits", "waits")
-		must(t, e, openWork("w"))
+		mustDo(t, e, openWork("w"))
 		check("after an event", "waits", "<nil>", "waits")
 		mustRefuse(t, e, openWork("w"), signalbox.CodeConflict)
 		check("after a refusal", "waits", "<nil>", "waits")
@@ -75,7 +75,7 @@ func checkClaimed(t *testing.T, a *asked, work string) {
 func TestClaimAvailableWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, f, _ := faultyBox(t, realClock)
-		must(t, e, openWork("w"))
+		mustDo(t, e, openWork("w"))
 		checkClaimed(t, askWhenPossible(context.Background(), e, "s"), "w")
 		if n := f.watches.calls(); n != 0 {
 			t.Errorf("it followed the log for %d events, and had nothing to wait for", n)
@@ -88,13 +88,13 @@ func TestClaimNewWork(t *testing.T) {
 		name string
 		come func(t *testing.T, e, other *Engine)
 	}{
-		{"from this engine", func(t *testing.T, e, other *Engine) { must(t, e, openWork("w")) }},
+		{"from this engine", func(t *testing.T, e, other *Engine) { mustDo(t, e, openWork("w")) }},
 		{"from another engine",
-			func(t *testing.T, e, other *Engine) { must(t, other, openWork("w")) }},
+			func(t *testing.T, e, other *Engine) { mustDo(t, other, openWork("w")) }},
 		{"after something else", func(t *testing.T, e, other *Engine) {
-			must(t, other, rules.OpenWork{Work: "x", Actor: "me", Phase: signalbox.PhaseDraft})
+			mustDo(t, other, rules.OpenWork{Work: "x", Actor: "me", Phase: signalbox.PhaseDraft})
 			synctest.Wait()
-			must(t, other, openWork("w"))
+			mustDo(t, other, openWork("w"))
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestClaimExpiredWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		e := openBox(t, m, realClock)
-		must(t, e, openWork("w"))
-		must(t, e, claim("w", "gone", 10*time.Second))
+		mustDo(t, e, openWork("w"))
+		mustDo(t, e, claim("w", "gone", 10*time.Second))
 		a := askWhenPossible(context.Background(), e, "s")
 		pass(10*time.Second - 1)
 		if a.answered() {
@@ -160,7 +160,7 @@ func TestWaitingForWorkEnds(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 				defer cancel()
 				a := askWhenPossible(ctx, e, "s")
-				must(t, e, rules.OpenWork{Work: "not-for-s", Actor: "me",
+				mustDo(t, e, rules.OpenWork{Work: "not-for-s", Actor: "me",
 					Phase: signalbox.PhaseDraft})
 				synctest.Wait()
 				if n := f.watching.Load(); n != 1 {

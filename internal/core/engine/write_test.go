@@ -103,12 +103,13 @@ func TestGroupAnswers(t *testing.T) {
 	})
 }
 
-// exitsOf returns the exit signals of n sessions, each of which holds work. Each causes four events.
+// exitsOf returns the exit signals of n sessions, each of which holds work. Each causes four
+// events.
 func exitsOf(t *testing.T, e *Engine, n int) (exits []rules.Command) {
 	for i := range n {
 		id := fmt.Sprintf("x-%d", i)
-		must(t, e, openWork(id))
-		must(t, e, claim(id, id, 0))
+		mustDo(t, e, openWork(id))
+		mustDo(t, e, claim(id, id, 0))
 		exits = append(exits, exit(id))
 	}
 	return exits
@@ -182,7 +183,7 @@ func TestStateIsDurable(t *testing.T) {
 			t.Errorf("event %d can be seen before it is stored", seq)
 		}
 	}))
-	must(t, e, openWork("w"))
+	mustDo(t, e, openWork("w"))
 	f.appends.then(fails(journal.ErrNotStored))
 	mustFail(t, e, openWork("v"), journal.ErrNotStored)
 	checkWorks(t, e, "w")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // checkBaseAt runs the baseline on a commit. The failing checks are "test", for a cause if it is
@@ -294,9 +295,7 @@ func TestRedBaseOfEarlierRules(t *testing.T) {
 		Base: sha("base1")}, PhaseChanged{signalbox.PhaseCIPending, signalbox.PhaseCompleted},
 		LeaseReleased{ci.Lease.Epoch, "checks"}} {
 		e := b.event("B-1", ci.Session, body)
-		if err := b.s.Apply(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.s.Apply(e))
 		b.log = append(b.log, *e)
 	}
 	if a := b.do(plan(1, todo("t1"))); a.Repeated {

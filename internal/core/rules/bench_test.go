@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // life is the commands of a full life of work: from DRAFT to COMPLETED.
@@ -36,9 +37,7 @@ func carryOut(tb testing.TB, s *State, now time.Time, commands []Command) []sign
 		}
 		for i := range d.Events {
 			d.Events[i].Seq = s.Seq() + 1
-			if err := s.Apply(&d.Events[i]); err != nil {
-				tb.Fatal(err)
-			}
+			must.Succeed(tb, s.Apply(&d.Events[i]))
 		}
 		log = append(log, d.Events...)
 	}
@@ -71,9 +70,7 @@ func BenchmarkFold(b *testing.B) {
 	for b.Loop() {
 		s := &State{}
 		for i := range log {
-			if err := s.Apply(&log[i]); err != nil {
-				b.Fatal(err)
-			}
+			must.Succeed(b, s.Apply(&log[i]))
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(log)), "ns/event")

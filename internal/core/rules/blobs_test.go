@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // notBlobs are the digests in events that are not those of blobs.
@@ -23,16 +24,12 @@ func TestBlobsFindsEveryDigest(t *testing.T) {
 	var excluded []string
 	for name, read := range decoders {
 		empty, err := read([]byte("{}"), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		full := reflect.New(reflect.TypeOf(empty)).Elem()
 		set := map[string]signalbox.Hash{}
 		setDigests(t, name, full, set)
 		data, err := json.Marshal(full.Interface())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		found, err := Blobs(&signalbox.Event{Type: name, Data: data})
 		if err != nil {
 			t.Fatalf("%s: %v", data, err)

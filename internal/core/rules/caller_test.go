@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // asClient is a caller over MCP.
@@ -187,9 +188,7 @@ func TestLeaseOfOlderRules(t *testing.T) {
 			Expires: b.now.Add(time.Minute)}),
 	} {
 		e.Seq = b.s.Seq() + 1
-		if err := b.s.Apply(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.s.Apply(e))
 		b.log = append(b.log, *e)
 	}
 	for range 2 { // the first renewal upgrades the log

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // claimants are all roles that a claim can name: those of agents and the system's.
@@ -250,9 +251,7 @@ func TestExpire(t *testing.T) {
 	wantEvents(t, d, want[:maxExpired]...)
 	for i := range d.Events {
 		d.Events[i].Seq = b.s.Seq() + 1
-		if err := b.s.Apply(&d.Events[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.s.Apply(&d.Events[i]))
 	}
 	wantEvents(t, Decide(b.s, t0.Add(time.Minute), Expire{}), want[maxExpired:]...)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 const documents = "../../../docs/reference/"
@@ -30,14 +31,10 @@ func TestStateMachineDocument(t *testing.T) {
 		{"events.md", "events", eventTable(t)},
 	} {
 		data, err := os.ReadFile(documents + part.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		want := replacePart(t, string(data), part.name, part.text)
 		if *update {
-			if err := os.WriteFile(documents+part.file, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(documents+part.file, []byte(want), 0o644))
 		} else if diff := cmp.Diff(want, string(data)); diff != "" {
 			t.Errorf("docs/reference/%s is out of date; run go test ./internal/core/rules "+
 				"-run TestStateMachineDocument -update (-want +got):\n%s", part.file, diff)
@@ -210,9 +207,7 @@ func typeComments(t *testing.T) map[string]string {
 	for _, name := range names {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil,
 			parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		decls = append(decls, file.Decls...)
 	}
 	comments := map[string]string{}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // inOrder are the phases that work goes through, as the specification lists them.
@@ -331,9 +332,7 @@ func TestLongNotesOfEarlierVersions(t *testing.T) {
 	for _, body := range []body{AgentSessionCompleted{completed},
 		PhaseChanged{signalbox.PhaseImplementation, signalbox.PhaseBlocked},
 		LeaseReleased{Epoch: epoch, Reason: "exit"}} {
-		if err := b.s.Apply(b.event("w", "S", body)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.s.Apply(b.event("w", "S", body)))
 	}
 	if w := b.work("w"); w.Notes != *signal.Notes || w.NotesBlob != (signalbox.Hash{}) {
 		t.Errorf("the work has %d bytes of notes, and %s", len(w.Notes), w.NotesBlob)

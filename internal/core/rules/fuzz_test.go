@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // FuzzSnapshot: bytes that are taken for a snapshot are the snapshot of what they gave; others are
@@ -65,10 +66,9 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seq, after int64, eventType, work, session, actor string,
 		data []byte) {
 		s, err := FromSnapshot(start)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := &signalbox.Event{Seq: s.Seq() + uint64(seq), Time: b.now.Add(time.Duration(after)), Type: eventType,
+		must.Succeed(t, err)
+		e := &signalbox.Event{Seq: s.Seq() + uint64(seq), Time: b.now.Add(time.Duration(after)),
+			Type: eventType,
 			Work: work, Session: session, Actor: actor, Data: data}
 		index := s.indexes()
 		s.Begin()

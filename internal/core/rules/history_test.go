@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // lived returns a box with work in every position: free, held by S under epoch 4 until 09:15,
@@ -313,9 +314,7 @@ func TestNewerRules(t *testing.T) {
 	})
 	b.s.rules = 4
 	newer, err := FromSnapshot(b.s.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, c := range []Command{
 		OpenBox{Box: "b", Actor: "op"}, OpenWork{Work: "new", Actor: "op"},
 		Claim{Work: "free", Role: "critic", Session: "C", Actor: "A", Lease: "L"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // A renewed lease lasts until its new expiry, and keeps its epoch.
@@ -240,9 +241,7 @@ func TestLeaseNamesTheMachine(t *testing.T) {
 	var granted LeaseGranted
 	for _, e := range d.Events {
 		if e.Type == TypeLeaseGranted {
-			if err := json.Unmarshal(e.Data, &granted); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(e.Data, &granted))
 		}
 	}
 	if want := "alpha " + strings.Repeat("x", maxMachine-6); granted.Machine != want {

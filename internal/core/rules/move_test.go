@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 const elsewhere = "postgres://db.example.org/shop"
@@ -23,9 +24,7 @@ func TestMovedLedgerIsOver(t *testing.T) {
 		t.Errorf("moved %v to %+v, want %+v", moved, move, want)
 	}
 	loaded, err := FromSnapshot(b.s.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	copied := b.s.ForSnapshot()
 	if !bytes.Equal(copied.Snapshot(), b.s.Snapshot()) {
 		t.Error("a copy for a snapshot is not equal")
@@ -110,9 +109,7 @@ func TestContinueUpgrades(t *testing.T) {
 	b := newBox(t)
 	openedUnder(b, 2)
 	moved := b.event("", "", LedgerMoved{Journal: elsewhere})
-	if err := b.s.Apply(moved); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.s.Apply(moved))
 	b.log = append(b.log, *moved)
 	if d := b.try(ContinueLedger{elsewhere, "", "op"}); d.Err != nil || len(d.Events) != 2 ||
 		d.Events[0].Type != TypeRulesUpgraded {

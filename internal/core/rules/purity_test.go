@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // mayImport is what the rules may import: nothing that reads a clock, draws lots, waits or reaches
@@ -46,18 +47,14 @@ func TestPurity(t *testing.T) {
 func parsePackage(t *testing.T) map[string]*ast.File {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	files := map[string]*ast.File{}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		files[name] = file
 	}
 	if len(files) < 5 {
@@ -108,9 +105,7 @@ func allBodies(t *testing.T) (bodies []body) {
 		}
 		if name, ok := strings.CutPrefix(entry.Key.(*ast.Ident).Name, "Type"); ok {
 			b, err := decode(&signalbox.Event{Type: name, Data: []byte("{}")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			bodies = append(bodies, b)
 		}
 		return true

@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // Recorded histories replay forever: each is a log as it was stored and the state that it gives. A
@@ -49,9 +50,7 @@ func TestRecordedHistories(t *testing.T) {
 	seen := map[string]bool{}
 	for _, path := range glob(t, historyGlob) {
 		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			log, want := readHistory(t, archive)
 			for _, e := range log {
@@ -63,9 +62,7 @@ func TestRecordedHistories(t *testing.T) {
 					t.Error(fault)
 				}
 				var got any
-				if err := json.Unmarshal(viewState(s), &got); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, json.Unmarshal(viewState(s), &got))
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("state, from a snapshot at event %d (-want +got):\n%s", at, diff)
 				}
@@ -103,15 +100,11 @@ func readHistory(t *testing.T, archive *txtar.Archive) (log []signalbox.Event, s
 			t.Fatalf("%s: %v", line, err)
 		}
 		at, err := time.Parse(signalbox.EventTime, r.Time)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		log = append(log, signalbox.Event{Seq: r.Seq, Time: at, Type: r.Type, Work: r.Work,
 			Session: r.Session, Actor: r.Actor, Data: r.Data})
 	}
-	if err := json.Unmarshal(archive.Files[1].Data, &state); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(archive.Files[1].Data, &state))
 	return log, state
 }
 
@@ -122,14 +115,10 @@ func foldFrom(t *testing.T, log []signalbox.Event, restart int) *State {
 	for i := range log {
 		if i == restart {
 			read, err := FromSnapshot(s.Snapshot())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			s = read
 		}
-		if err := s.Apply(&log[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Apply(&log[i]))
 	}
 	return s
 }
@@ -225,9 +214,7 @@ func TestHistoriesAreNotEdited(t *testing.T) {
 	listed := readManifest(t)
 	for _, path := range glob(t, historyGlob) {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		name := filepath.Base(path)
 		if got := fmt.Sprintf("%x", sha256.Sum256(data)); listed[name] != got {
 			t.Errorf("%s has digest %s, the manifest says %q: restore it; a new history is made with -record", name, got, listed[name])
@@ -243,9 +230,7 @@ func TestHistoriesAreNotEdited(t *testing.T) {
 func readManifest(t *testing.T) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	digests := map[string]string{}
 	for line := range strings.Lines(string(data)) {
 		digest, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
@@ -261,9 +246,7 @@ func readManifest(t *testing.T) map[string]string {
 func recordHistories(t *testing.T) {
 	t.Helper()
 	sums, err := os.OpenFile(manifest, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer sums.Close()
 	for _, sc := range scenarios {
 		path := filepath.Join(filepath.Dir(historyGlob), sc.name+".txtar")
@@ -276,9 +259,7 @@ func recordHistories(t *testing.T) {
 			{Name: "events.jsonl", Data: eventLines(t, b.log)},
 			{Name: "state.json", Data: viewState(b.s)},
 		}})
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, data, 0o644))
 		if _, err := fmt.Fprintf(sums, "%x  %s\n", sha256.Sum256(data),
 			filepath.Base(path)); err != nil {
 			t.Fatal(err)
@@ -292,10 +273,9 @@ func eventLines(t *testing.T, log []signalbox.Event) []byte {
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	for _, e := range log {
-		if err := enc.Encode(recorded{e.Seq, e.Time.Format(signalbox.EventTime), e.Type, e.Work,
-			e.Session, e.Actor, e.Data}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, enc.Encode(recorded{e.Seq, e.Time.Format(signalbox.EventTime), e.Type,
+			e.Work,
+			e.Session, e.Actor, e.Data}))
 	}
 	return buf.Bytes()
 }

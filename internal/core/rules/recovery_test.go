@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 func TestUnknownSignalsInARow(t *testing.T) {
@@ -721,9 +722,7 @@ func TestLargePlanIsLoadedInParts(t *testing.T) {
 		for i := range d.Events {
 			d.Events[i].Seq = s.Seq() + uint64(i) + 1
 		}
-		if err := s.ApplyDecision(&d); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.ApplyDecision(&d))
 	}
 	if st := s.Status(t0); st.Tasks != len(tasks) || st.Standing != StandingWorking {
 		t.Errorf("status %+v", st)

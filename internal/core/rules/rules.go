@@ -124,9 +124,8 @@ func (d *decider) checkLog(c Command) error {
 		return refusef(signalbox.CodeFailed, "set the system clock",
 			"the system clock is wrong: %s", timeFault(d.at))
 	case d.s.box == "" && !opens:
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("the log is empty: the box was never opened"),
-			Hint: "run signalbox init"}
+		return signalbox.CodeFailed.Errorf("run signalbox init",
+			"the log is empty: the box was never opened")
 	case !continues:
 		return d.s.Moved()
 	}

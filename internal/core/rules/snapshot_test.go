@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // filled returns a value of a type with every field set, each to something else.
@@ -74,9 +75,7 @@ func TestSnapshotHasEveryField(t *testing.T) {
 		}
 	}
 	read, err := FromSnapshot(s.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	contents := func(s *State) []any {
 		return []any{s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.works, s.sessions,
 			s.redactions, s.run, s.turns}
@@ -93,9 +92,7 @@ func TestSnapshotHasEveryField(t *testing.T) {
 
 func TestSnapshotOfNothing(t *testing.T) {
 	read, err := FromSnapshot((&State{}).Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(&State{}, read, cmp.AllowUnexported(State{}, register{}, delivery{}),
 		cmp.FilterPath(func(p cmp.Path) bool {
 			return p.Last().String() == ".workIndex" || p.Last().String() == ".sessionIndex"
@@ -228,9 +225,7 @@ func TestRollbackAfterAnError(t *testing.T) {
 		for _, e := range []*signalbox.Event{b.granted("free", "C", "critic", b.now.Add(time.Hour)),
 			b.event("", "", BlobRedacted{signalbox.Hash{9}, "r"})} {
 			e.Seq = b.s.Seq() + 1
-			if err := b.s.Apply(e); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, b.s.Apply(e))
 		}
 		for _, tt := range append(impossibleGrants(b), impossibleMoves(b)...) {
 			if err := b.s.Apply(tt.event); err == nil {

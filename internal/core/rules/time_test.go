@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // A slow clock does not make time run backwards, and extends no lease.
@@ -109,9 +110,7 @@ func TestTimesWithAnOffset(t *testing.T) {
 	} {
 		event := &signalbox.Event{Seq: b.s.Seq() + 1, Time: t0, Type: e.eventType, Work: "w",
 			Session: "S", Actor: "A", Data: []byte(e.data)}
-		if err := b.s.Apply(event); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.s.Apply(event))
 		b.log = append(b.log, *event)
 		if fault := brokenInvariant(b.s, b.log); fault != "" {
 			t.Error(fault)

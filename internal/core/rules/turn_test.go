@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // turnOf is a turn signal that a run may log.
@@ -154,13 +155,9 @@ func TestRunsAreForgotten(t *testing.T) {
 
 	whole := foldFrom(t, log, len(log)/2)
 	resumed, err := FromSnapshot(half)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for i := range log[maxTurnRuns+1:] {
-		if err := resumed.Apply(&log[maxTurnRuns+1+i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, resumed.Apply(&log[maxTurnRuns+1+i]))
 	}
 	for what, other := range map[string]*State{"folded from a snapshot": resumed,
 		"folded again": whole} {

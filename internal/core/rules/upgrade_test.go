@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // openedUnder makes the log of a box that an older program opened.
@@ -75,9 +76,7 @@ func TestUpgradeIsRolledBack(t *testing.T) {
 func TestHistoriesCanBeContinued(t *testing.T) {
 	for _, path := range glob(t, historyGlob) {
 		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		log, _ := readHistory(t, archive)
 		b := &box{t: t, s: foldFrom(t, log, 0), log: log}
 		b.now = b.s.time

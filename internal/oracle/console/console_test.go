@@ -9,6 +9,7 @@ import (
 
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/console"
+	"signalbox/internal/testkit/must"
 )
 
 // conversation has a chunk of every kind.
@@ -37,9 +38,7 @@ func show(t *testing.T, o *console.Options, chunks ...chunk.Chunk) (answer, note
 	var a, b strings.Builder
 	c := console.New(&a, &b, o)
 	for _, one := range chunks {
-		if err := c.Show(one); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Show(one))
 	}
 	return a.String(), b.String()
 }
@@ -70,9 +69,7 @@ func TestSameTerminal(t *testing.T) {
 	c := console.New(&screen, &screen, &console.Options{SameTerminal: true, Reasoning: true,
 		Color: true})
 	for _, one := range conversation[:4] {
-		if err := c.Show(one); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Show(one))
 	}
 	want := "\x1b[2mThe rules\nknow.\x1b[0m\nLet me look.\n\x1b[2m  → read_file {\"path\":\"a.go\"}\x1b[0m\n"
 	if diff := cmp.Diff(want, screen.String()); diff != "" {
@@ -157,9 +154,7 @@ func TestTurnBuffer(t *testing.T) {
 		chunk.Content{Turn: 3, Text: "a"}, chunk.Content{Turn: 3, Text: "b"},
 		chunk.Content{Turn: 4, Text: "c"}, done,
 	} {
-		if err := w.Add(c); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.Add(c))
 	}
 	want := []chunk.Chunk{restarted, think, retry, chunk.Content{Turn: 1, Text: "Here it is."},
 		call, cut,
@@ -187,9 +182,7 @@ var recorded = []console.Question{
 
 func TestTranscript(t *testing.T) {
 	var w strings.Builder
-	if err := console.Transcript(&w, recorded, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, console.Transcript(&w, recorded, nil))
 	want := `> How
 > so?
 
@@ -216,9 +209,7 @@ Let me
 
 func TestTranscriptJSON(t *testing.T) {
 	var w strings.Builder
-	if err := console.TranscriptJSON(&w, recorded); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, console.TranscriptJSON(&w, recorded))
 	want := `{"type":"question","question":1,"text":"How\nso?"}
 {"type":"content","turn":1,"text":"So."}
 {"type":"done","reason":"answered","turns":1,"tokens":0,"cost_usd":0,"answer":"So."}

@@ -18,6 +18,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/testkit/must"
 )
 
 // site is an HTTP server that can be made to misbehave.
@@ -68,9 +69,7 @@ func (s *site) server() Server { return Server{Name: "test", URL: s.URL + "/mcp?
 func open(t *testing.T, server Server, options *Options) *Client {
 	t.Helper()
 	c, err := Start(t.Context(), server, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }

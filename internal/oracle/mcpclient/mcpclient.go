@@ -131,9 +131,8 @@ func Start(ctx context.Context, server Server, options *Options) (*Client, error
 	}
 	c.server.Limits = server.Limits.withDefaults()
 	if err := server.validate(); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("mcp server %q: %w", server.Name, err),
-			Hint: "correct the server's configuration"}
+		return nil, signalbox.CodeUsage.Errorf("correct the server's configuration",
+			"mcp server %q: %w", server.Name, err)
 	}
 	s, tools, notes, err := c.connect(ctx)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 // short is a timeout for events that do not happen and programs that do not exit.
@@ -39,9 +40,7 @@ func command(mode string) Server {
 func start(t *testing.T, server Server, options *Options) *Client {
 	t.Helper()
 	c, err := Start(t.Context(), server, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -173,9 +172,7 @@ func TestCalls(t *testing.T) {
 func TestStartContextAppliesOnlyToStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c, err := Start(ctx, command("good"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer c.Close()
 	cancel()
 	wantText(t, c, "echo", `{"message":"still"}`, "you said still")
@@ -242,9 +239,7 @@ func TestEnvironment(t *testing.T) {
 	server.Env["GIVEN"] = "yes"
 	server.Dir = t.TempDir()
 	r, err := use(t, start(t, server, nil), "environment", `{}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	lines := strings.Split(r.Text, "\n")
 	for _, want := range []string{"GIVEN=yes", "LC_ALL=C", "https_proxy=http://127.0.0.1:1",
 		"PATH=" + os.Getenv("PATH")} {
@@ -265,9 +260,7 @@ func TestServerRequestsAreDeclined(t *testing.T) {
 		"sampling declined, elicitation declined, roots")
 	server := command("good")
 	server.Dir = filepath.Join(t.TempDir(), "a folder")
-	if err := os.Mkdir(server.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(server.Dir, 0o700))
 	wantText(t, start(t, server, nil), "ask", `{}`,
 		"sampling declined, elicitation declined, roots, announced, file://"+
 			strings.ReplaceAll(server.Dir, " ", "%20"))
@@ -359,9 +352,7 @@ func TestDeathBetweenCalls(t *testing.T) {
 	now := &clock{now: time.Unix(1e9, 0)}
 	c := start(t, command("good"), &Options{Now: now.Now})
 	s, err := c.current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	syscall.Kill(s.program.process.ID().PID, syscall.SIGKILL)
 	// Whether or not the client has noticed the death, a call that was not sent is sent after the
 	// restart.
@@ -390,9 +381,7 @@ func TestRestartFails(t *testing.T) {
 	_, err = use(t, c, "echo", `{"message":"1"}`)
 	wantError(t, err, "exited with status 5", "for 60 more seconds")
 	now.add(time.Minute)
-	if err := os.Remove(filepath.Join(server.Dir, "died")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(server.Dir, "died")))
 	if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil ||
 		!strings.HasSuffix(r.Text, "you said 1") {
 		t.Errorf("%q, %v", r.Text, err)
@@ -445,9 +434,7 @@ func TestCancelDuringRestart(t *testing.T) {
 	cancel()
 	wantError(t, <-failed, "cancelled")
 	// The server did not fail, so that the next call may restart it at once.
-	if err := os.Remove(filepath.Join(dir, "died")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(dir, "died")))
 	if r, err := use(t, c, "echo", `{"message":"2"}`); err != nil ||
 		!strings.HasSuffix(r.Text, "you said 2") {
 		t.Errorf("%q, %v", r.Text, err)

@@ -11,6 +11,7 @@ import (
 
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 // Each server has its own session, nested in that of this process.
@@ -19,9 +20,7 @@ func TestServerSession(t *testing.T) {
 	sessions := map[string]bool{}
 	for range 2 {
 		r, err := use(t, start(t, command("good"), nil), "environment", `{}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for line := range strings.Lines(r.Text) {
 			if value, found := strings.CutPrefix(strings.TrimSpace(line), process.SessionVariable+
 				"="); found {
@@ -62,9 +61,7 @@ func TestEndCall(t *testing.T) {
 		!old.program.process.ID().Alive() {
 		t.Fatalf("it ends its own server: %v", err)
 	}
-	if err := end("s/1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, end("s/1"))
 	if old.program.process.ID().Alive() || !own.program.process.ID().Alive() {
 		t.Errorf("the orphan is alive: %v; the other: %v", old.program.process.ID().Alive(),
 			own.program.process.ID().Alive())
@@ -101,9 +98,7 @@ func TestCallRecords(t *testing.T) {
 func TestEndCallNotMade(t *testing.T) {
 	options := &Options{CallDir: t.TempDir(), Grace: short}
 	c := start(t, command("good"), options)
-	if err := os.WriteFile(c.recordPath("s/1"), []byte(`{"pid":`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(c.recordPath("s/1"), []byte(`{"pid":`), 0o600))
 	if err := c.endCall("s/1"); err != nil {
 		t.Error(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 )
 
 const (
@@ -255,13 +256,9 @@ func TestNew(t *testing.T) {
 func TestRefusedConnection(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		address := l.Addr().String()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, l.Close())
 		n := &sleeper{}
 		c := newClient(t, p, &Options{BaseURL: "http://user:secret@" + address, Sleep: n.sleep})
 		e := failed(t, c, ask("hello"))

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 )
 
 // long returns a conversation with everything that can occur in one.
@@ -91,9 +92,7 @@ func TestRequestBody(t *testing.T) {
 func parse(t *testing.T, text []byte) any {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &v))
 	return v
 }
 
@@ -133,9 +132,7 @@ func TestTurns(t *testing.T) {
 func TestMaxCompletionTokens(t *testing.T) {
 	c := newClient(t, OpenAI, &Options{Key: "k", MaxTokens: 5})
 	h, err := newHistory(ask("hello"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	body, err := c.protocol.encode(c, h)
 	if err != nil || !strings.Contains(string(body), `"max_completion_tokens":5`) ||
 		strings.Contains(string(body), `"max_tokens"`) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 )
 
 // failer is the common part of *testing.T and *rapid.T.
@@ -170,9 +171,7 @@ func asError(t *testing.T, r *Reply, err error) *Error {
 func jsonText(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(data)
 }
 

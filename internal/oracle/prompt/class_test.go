@@ -8,15 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/internal/oracle/prompt"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
 func newSet(t rapid.TB, opts *prompt.Options) *prompt.Set {
 	t.Helper()
 	s, err := prompt.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return s
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/oracle/prompt"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 )
@@ -42,9 +43,7 @@ func fullData() *prompt.Data {
 func render(t rapid.TB, s *prompt.Set, class prompt.Class, data *prompt.Data) string {
 	t.Helper()
 	text, err := s.Prompt(class, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return text
 }
 
@@ -61,14 +60,10 @@ func TestGolden(t *testing.T) {
 	for name, got := range prompts {
 		path := filepath.Join("testdata", "golden", name+".md")
 		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(got), 0o666))
 		}
 		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if diff := cmp.Diff(string(want), got); diff != "" {
 			t.Errorf("%s (-want +got); run with -update to accept:\n%s", name, diff)
 		}
@@ -113,9 +108,7 @@ var examples = regexp.MustCompile(`(?s)<signal .*?</signal>`)
 func signalsIn(t *testing.T, text, key string) (found []signalbox.Signal) {
 	for s, err := range transcript.Signals(strings.NewReader(text),
 		&transcript.Options{Format: signalbox.FormatPlain, Key: key}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		found = append(found, s)
 	}
 	return found

@@ -13,23 +13,18 @@ import (
 
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/model"
+	"signalbox/internal/testkit/must"
 )
 
 // put creates a session in dir.
 func put(t *testing.T, dir, id string, entries ...Entry) {
 	t.Helper()
 	s, err := Create(dir, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, e := range entries {
-		if err := s.Append(e, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Append(e, false))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Close())
 }
 
 // TestList checks that the newest sessions come first, damaged ones are marked, and other folders
@@ -48,31 +43,22 @@ func TestList(t *testing.T) {
 	put(t, dir, "empty")
 	put(t, dir, "other", Entry{Kind: Question, At: at, Question: 1, Text: "x"})
 	setRecord(t, filepath.Join(dir, "other"), []byte("{}\n"))
-	if err := os.Chtimes(filepath.Join(dir, "other", RecordName), at,
-		at.Add(-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chtimes(filepath.Join(dir, "other", RecordName), at,
+		at.Add(-time.Hour)))
 	put(t, dir, "changed", oneOfEach()...)
 	data := record(t, filepath.Join(dir, "changed"))
 	data[len(data)/2] ^= 1
 	setRecord(t, filepath.Join(dir, "changed"), data)
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	for _, name := range []string{"folder", "no", filepath.Join("no", RecordName)} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
-	if err := os.Chtimes(filepath.Join(dir, "no", RecordName), at,
-		at.Add(-2*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chtimes(filepath.Join(dir, "no", RecordName), at,
+		at.Add(-2*time.Hour)))
 	got, err := List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	problems := map[string]string{"changed": "line ", "other": "line 1: ", "no": "read session no: "}
+	must.Succeed(t, err)
+	problems := map[string]string{"changed": "line ", "other": "line 1: ",
+		"no": "read session no: "}
 	for i, s := range got {
 		if want := problems[s.ID]; !strings.Contains(s.Problem, want) ||
 			(s.Problem != "") != (want != "") {
@@ -126,9 +112,7 @@ func TestListLongRecords(t *testing.T) {
 		setRecord(t, filepath.Join(dir, id), data)
 	}
 	got, err := List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := []Summary{
 		{ID: "whole", Questions: 1, First: "long?", At: late, Reason: "answered"},
 		{ID: "said", Questions: 1, First: "long?", At: late},
@@ -151,9 +135,7 @@ func TestNewest(t *testing.T) {
 		Entry{Kind: Note, At: late, Question: 1, Text: strings.Repeat("x", 1<<20)})
 	put(t, dir, "O-1", Entry{Kind: Question, At: at, Question: 1, Text: "early"})
 	s, err := Newest(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(&Summary{ID: "O-2", Questions: 1, First: "late", At: late}, s); diff != "" {
 		t.Errorf("the newest (-want +got):\n%s", diff)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/model"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -48,7 +49,8 @@ func oneOfEach() []Entry {
 			System: &chunk.System{Name: "stuck", Level: "warning", Text: "oh"}},
 		{Kind: TreeText, At: at, Key: "r#3", Question: 1, Turn: 1, Text: "bye"},
 		{Kind: Answer, At: at, Question: 1, Text: "It is…",
-			Done:  &chunk.Done{Reason: "answered", Turns: 1, Tokens: 7, Session: "O-1", Question: 1},
+			Done: &chunk.Done{Reason: "answered", Turns: 1, Tokens: 7, Session: "O-1",
+				Question: 1},
 			Error: &chunk.Error{Name: "failed", Text: "why"}},
 	}
 }
@@ -57,26 +59,18 @@ func oneOfEach() []Entry {
 func write(t *testing.T, entries ...Entry) string {
 	t.Helper()
 	s, err := Create(t.TempDir(), "O-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, e := range entries {
-		if err := s.Append(e, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Append(e, false))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Close())
 	return s.Dir
 }
 
 func open(t *testing.T, folder string) *Session {
 	t.Helper()
 	s, err := Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -84,9 +78,7 @@ func open(t *testing.T, folder string) *Session {
 func record(t *testing.T, folder string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(folder, RecordName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return data
 }
 
@@ -98,9 +90,7 @@ func withoutEnd(data []byte) []byte {
 
 func setRecord(t *testing.T, folder string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(folder, RecordName), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(folder, RecordName), data, 0o600))
 }
 
 func whole(entries []Entry) []Entry {
@@ -120,9 +110,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
 	read, err := Read(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(want, read); diff != "" {
 		t.Errorf("entries that were read (-want +got):\n%s", diff)
 	}
@@ -169,15 +157,9 @@ func TestTornWrite(t *testing.T) {
 			continue
 		}
 		s, err := Open(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Append(Entry{Kind: Note, At: at, Text: "new"}, false); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, s.Append(Entry{Kind: Note, At: at, Text: "new"}, false))
+		must.Succeed(t, s.Close())
 		want := append(slices.Clone(all[:lines]), Entry{Kind: Note, At: at, Text: "new"})
 		if read, err = Read(folder); err != nil {
 			t.Fatalf("after %d bytes: %v", size, err)
@@ -238,20 +220,14 @@ func TestDamage(t *testing.T) {
 func TestPowerFailure(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Create(dir, "O-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ends := []int64{0} // of the lines
 	for i, e := range oneOfEach() {
-		if err := s.Append(e, i == 5 || i == 8); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Append(e, i == 5 || i == 8))
 		ends = append(ends, s.size)
 	}
 	data := record(t, s.Dir) // as if the machine stopped here
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Close())
 	const synced = 9 // lines
 	for n := range oneOfEach() {
 		hole := bytes.Clone(data)
@@ -279,9 +255,7 @@ func TestPowerFailure(t *testing.T) {
 			t.Errorf("a hole in line %d: %d bytes are known to be synced, want %d", n+1,
 				again.synced, ends[n])
 		}
-		if err := errors.Join(again.Append(note, false), again.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(again.Append(note, false), again.Close()))
 		if got, err = Read(s.Dir); err != nil || !cmp.Equal(append(want, note), got) {
 			t.Errorf("after a hole in line %d: %+v, %v", n+1, got, err)
 		}
@@ -296,9 +270,7 @@ func TestOlderRecord(t *testing.T) {
 	var data []byte
 	for _, e := range oneOfEach() {
 		text, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		data = chain.Seal(append(data, text[:len(text)-1]...), len(data))
 	}
 	setRecord(t, folder, data)
@@ -316,9 +288,7 @@ func TestOlderRecord(t *testing.T) {
 func TestClosedOnce(t *testing.T) {
 	folder := write(t, oneOfEach()[0])
 	data := record(t, folder)
-	if err := open(t, folder).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, open(t, folder).Close())
 	if !bytes.Equal(data, record(t, folder)) {
 		t.Error("a session that was opened and closed is longer")
 	}
@@ -337,9 +307,7 @@ func TestLongLine(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	code := Entry{Kind: Note, At: at, Text: strings.Repeat("<&>", 1000)} // must not be escaped
-	if err := errors.Join(s.Append(code, false), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(s.Append(code, false), s.Close()))
 	if got, err := Read(folder); err != nil || !cmp.Equal([]Entry{code}, got) ||
 		len(record(t, folder)) > 4000 {
 		t.Errorf("%d entries of %d bytes, %v", len(got), len(record(t, folder)), err)
@@ -423,9 +391,7 @@ func TestOnceAndFind(t *testing.T) {
 // there, and that every writer gets an error.
 func TestBroken(t *testing.T) {
 	s := open(t, write(t, oneOfEach()[0]))
-	if err := s.file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.file.Close())
 	first := s.Append(Entry{Kind: Note, Text: "lost"}, false)
 	if !errors.Is(first, os.ErrClosed) ||
 		!strings.Contains(first.Error(), "could not be recorded") {

@@ -164,10 +164,10 @@ func (b *builder) checkPrices(o *oracle.Options) error {
 	}
 	for _, name := range names {
 		if _, found := b.config.Models[name]; found && b.config.ModelPrice(name) == nil {
-			return &signalbox.Error{Code: signalbox.CodeUsage,
-				Err: fmt.Errorf("the cost is limited, but the price of model '%s' is unknown",
-					name),
-				Hint: fmt.Sprintf("set models.%s.price: {input: …, output: …}, in dollars per million tokens", name)}
+			return signalbox.CodeUsage.Errorf(
+				fmt.Sprintf("set models.%s.price: {input: …, output: …}, in dollars per million tokens", name),
+				"the cost is limited, but the price of model '%s' is unknown",
+				name)
 		}
 	}
 	return nil
@@ -199,8 +199,8 @@ func (b *builder) model(name string) (oracle.Model, error) {
 		if modelError := (*model.Error)(nil); errors.As(err, &modelError) {
 			hint = modelError.Hint
 		}
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: fmt.Errorf("model '%s': %w", name, err), Hint: hint}
+		return nil, signalbox.CodeUsage.Errorf(hint,
+			"model '%s': %w", name, err)
 	}
 	b.setup.closers = append(b.setup.closers, func() error { client.Close(); return nil })
 	b.models[name] = client
@@ -271,8 +271,8 @@ func readFile(name string) (string, error) {
 		text, err = os.ReadFile(name)
 	}
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("cannot read a file that the configuration names: %w", err)}
+		return "", signalbox.CodeFailed.Errorf("",
+			"cannot read a file that the configuration names: %w", err)
 	}
 	return string(text), nil
 }

@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/setup"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 )
 
 // opened opens the setup of a project with a box and the given settings, in which MODEL stands for
@@ -29,31 +30,22 @@ func opened(t *testing.T, settings, script string, edit func(*setup.Options),
 	files[".signalbox/"+config.FileName] = settings
 	if script != "" {
 		parsed, err := modelserver.ParseScript("model.json", []byte(script))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		handler, err := modelserver.New(parsed, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
 		files[".signalbox/"+config.FileName] = strings.ReplaceAll(settings, "MODEL", server.URL)
 	}
 	for name, text := range files {
 		name = filepath.Join(project, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	c, err := config.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &setup.Options{Lookup: func(string) (string, bool) { return "", false }, Project: project, Logs: filepath.Join(dir, "logs")}
+	must.Succeed(t, err)
+	o := &setup.Options{Lookup: func(string) (string, bool) { return "", false }, Project: project,
+		Logs: filepath.Join(dir, "logs")}
 	if edit != nil {
 		edit(o)
 	}
@@ -90,9 +82,7 @@ func TestBuiltInTools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, err := opened(t, local+test.settings, "", nil,
 				map[string]string{"notes/a.md": "# A", "money/portfolio.yaml": ""})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			var got []string
 			for _, tool := range s.Tools {
 				got = append(got, tool.Name)
@@ -176,13 +166,9 @@ func TestReplacements(t *testing.T) {
 			BT.llm_call("think", {}), BT.action("bye", {fn = "say", args = {text = "Bye."}})})})`,
 	}
 	s, err := opened(t, "models: {main: {provider: anthropic, model: m, base_url: 'MODEL'}}\noracle: {prompts: p, tree: t.lua}", script, nil, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	record, err := session.Create(t.TempDir(), "O-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer record.Close()
 	said := map[int]string{} // by turn; text of the tree has turn 0
 	answer, err := s.Ask(t.Context(), record, "Where are you?", func(c chunk.Chunk) error {
@@ -202,13 +188,9 @@ func TestReplacements(t *testing.T) {
 func TestAgent(t *testing.T) {
 	script := `{"conversations": [{"match": {"system": "agent in a crew", "tool": "^read_file$"}, "turns": [{"parts": [{"text": "READY"}]}]}]}`
 	s, err := opened(t, "models: {main: {provider: openai, model: m, base_url: 'MODEL/v1', tries: 1}}", script, func(o *setup.Options) { o.Agent = true }, map[string]string{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	record, err := session.Create(t.TempDir(), "A-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer record.Close()
 	answer, err := s.Ask(t.Context(), record, "thanks", func(chunk.Chunk) error { return nil })
 	if err != nil || answer.Error != nil || answer.Text != "READY" {
@@ -230,13 +212,9 @@ func TestSettingsOfRequests(t *testing.T) {
 	s, err := opened(t, "models: {main: {provider: openai, model: m, base_url: '"+server.URL+
 		"/v1', max_tokens: 99, max_tokens_name: max_completion_tokens}}\noracle: {tree: t.lua}",
 		"", nil, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	record, err := session.Create(t.TempDir(), "O-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer record.Close()
 	if _, err := s.Ask(t.Context(), record, "Where are you?",
 		func(chunk.Chunk) error { return nil }); err != nil {

@@ -87,7 +87,8 @@ func (b *builder) commands(code string) (tools []toolbox.Tool, err error) {
 		tools = append(tools,
 			toolbox.FromCommand(name, toolbox.Command{Line: t.Command, Description: t.Description,
 				Parameters: t.Parameters,
-				ReadOnly:   t.ReadOnly, Timeout: t.Timeout, Dir: code, Env: slices.Concat(p.Base, p.Env),
+				ReadOnly:   t.ReadOnly, Timeout: t.Timeout, Dir: code,
+				Env:     slices.Concat(p.Base, p.Env),
 				Sandbox: p.Policy}))
 	}
 	return tools, nil
@@ -138,10 +139,9 @@ func (b *builder) pick(tools []toolbox.Tool) ([]toolbox.Tool, error) {
 			}
 			continue
 		}
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: fmt.Errorf("there is no tool '%s'%s", name, toolbox.Suggest(name, tools)),
-			Hint: "use one of " + strings.Join(namesOf(tools), ", ") +
-				", or configure it under oracle.tools or oracle.servers"}
+		return nil, signalbox.CodeUsage.Errorf("use one of "+strings.Join(namesOf(tools), ", ")+
+			", or configure it under oracle.tools or oracle.servers",
+			"there is no tool '%s'%s", name, toolbox.Suggest(name, tools))
 	}
 	return kept, nil
 }
@@ -264,9 +264,8 @@ const maxStart = time.Minute
 func (b *builder) server(ctx context.Context, name, dir string) (*mcpclient.Client, error) {
 	s, err := b.config.Oracle.Servers[name].Resolved(b.Lookup)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("oracle.servers.%s.%w", name, err),
-			Hint: "set the variable, or change the configuration"}
+		return nil, signalbox.CodeUsage.Errorf("set the variable, or change the configuration",
+			"oracle.servers.%s.%w", name, err)
 	}
 	o := &mcpclient.Options{Version: b.Version, StartTimeout: min(cmp.Or(s.Timeout, maxStart), maxStart)}
 	if b.Logs != "" {

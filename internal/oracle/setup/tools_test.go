@@ -15,6 +15,7 @@ import (
 
 	"signalbox/internal/oracle/setup"
 	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/testkit/must"
 )
 
 // mcpServer starts a server with tools in JSON. If wait is not nil, it waits for that channel
@@ -81,9 +82,7 @@ func TestServerProblemsAreNotes(t *testing.T) {
     lost: {command: [no-such-program-anywhere]}
 `, one, two)
 	s, err := opened(t, settings, "", nil, map[string]string{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := []string{"a__b__c", "a__b__fine", "a__empty", "a__fine", "read_file", "search_code"}
 	if diff := cmp.Diff(want, toolNames(s)); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
@@ -149,9 +148,7 @@ func TestServerLimits(t *testing.T) {
 			}
 			s, err := opened(t, local+fmt.Sprintf("oracle: {servers: {m: {url: %q%s}}}", url,
 				limits), "", nil, map[string]string{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			tools, size := 0, 0
 			for _, tool := range s.Tools {
 				if strings.HasPrefix(tool.Name, "m__") {
@@ -173,9 +170,7 @@ func TestServerLimits(t *testing.T) {
 	}
 	s, err := opened(t, local+fmt.Sprintf("oracle: {servers: {m: {url: %q}}}", hidden), "", nil,
 		map[string]string{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	tool := s.Tools[slices.IndexFunc(s.Tools,
 		func(t toolbox.Tool) bool { return strings.HasPrefix(t.Name, "m__h") })]
 	if tool.Name != "m__h__2J" || tool.Description != "look\nhere\ufffd\ufffd\ufffd" ||
@@ -222,9 +217,7 @@ func TestOnlySomeTools(t *testing.T) {
 			mailAsked.Store(0)
 			s, err := opened(t, settings, "", func(o *setup.Options) { o.Tools = test.tools },
 				map[string]string{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(test.want, toolNames(s)); diff != "" {
 				t.Errorf("tools (-want +got):\n%s", diff)
 			}
@@ -322,9 +315,7 @@ func TestCommandsHaveNoModelKeys(t *testing.T) {
 	settings := `models: {main: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}, other: {provider: anthropic, model: m, key_env: MY_KEY}}
 oracle: {model: main, tools: {look: {command: 'echo ${OPENAI_API_KEY-unset} ${MY_KEY-unset} $HARMLESS', description: y, env_pass: [HARMLESS]}}}`
 	s, err := opened(t, settings, "", nil, map[string]string{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	tool := s.Tools[slices.IndexFunc(s.Tools,
 		func(tool toolbox.Tool) bool { return tool.Name == "look" })]
 	if out := toolbox.Run(t.Context(), tool,

@@ -95,10 +95,9 @@ func (c Command) run(ctx context.Context, call Call) (Result, error) {
 	case err != nil:
 		return Result{}, err
 	case printed.Truncated:
-		return Result{}, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("the command printed more than %d bytes and was stopped", maxPrinted),
-			Hint: "ask for less at once; it began with:\n" +
-				text.Truncate(valid(printed.Output), maxComplaint)}
+		return Result{}, signalbox.CodeFailed.Errorf("ask for less at once; it began with:\n"+
+			text.Truncate(valid(printed.Output), maxComplaint),
+			"the command printed more than %d bytes and was stopped", maxPrinted)
 	case printed.Exit.Err != nil:
 		return Result{}, printed.Exit.Err
 	case printed.Exit.Code != 0:

@@ -21,6 +21,7 @@ import (
 
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree/command"
 )
 
@@ -125,9 +126,7 @@ func TestCommandEnvironment(t *testing.T) {
 		t.Errorf("a call without a key is of a session: %s", got.Text)
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := sh(t.Context(), Command{Line: "pwd -P", Dir: dir}, "k", ""); got.Text != dir {
 		t.Errorf("it runs in %s, want %s", got.Text, dir)
 	}
@@ -141,9 +140,7 @@ func TestCommandEnvironment(t *testing.T) {
 func pipe(t *testing.T) (name string, await func() (gone func())) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(name, 0o600))
 	return name, func() func() {
 		file, err := os.Open(name)
 		if err != nil {
@@ -215,9 +212,7 @@ func TestCommandEnd(t *testing.T) {
 		staying(name))
 	cmd.Env = append(os.Environ(), process.SessionVariable+"="+session("k"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

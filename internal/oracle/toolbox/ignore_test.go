@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -89,9 +90,7 @@ func TestIgnoreAsGit(t *testing.T) {
 	}
 	property.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "ignore")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer os.RemoveAll(dir)
 		name := rapid.SampledFrom([]string{"a", "b", "ab", "a.x", "b.x", "#c", "d e"})
 		write := func(file, text string) {
@@ -133,14 +132,10 @@ func TestIgnoreAsGit(t *testing.T) {
 			"--exclude-standard"), "\x00"), "\x00")
 		var got []string
 		root, err := os.OpenRoot(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer root.Close()
 		err = walk(t.Context(), root, ".", func(f file) { got = append(got, f.path) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		slices.Sort(got)
 		slices.Sort(want)
 		if want[0] == "" {

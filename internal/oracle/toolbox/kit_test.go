@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"signalbox/internal/testkit/must"
 )
 
 type args map[string]any
@@ -25,12 +27,8 @@ func folderOf(t testing.TB, archive string) string {
 func put(t testing.TB, dir, name, text string) {
 	t.Helper()
 	name = filepath.Join(dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 func link(t testing.TB, dir, name, to string) {
@@ -43,9 +41,7 @@ func link(t testing.TB, dir, name, to string) {
 func use(t testing.TB, tool Tool, in args) Outcome {
 	t.Helper()
 	text, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return Run(t.Context(), tool, Call{Key: "k", Arguments: text})
 }
 

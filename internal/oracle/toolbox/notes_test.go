@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/testkit/must"
 )
 
 const notebook = `
@@ -133,9 +134,7 @@ func TestNotesIndexIsReused(t *testing.T) {
 	then := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(name string, when time.Time) {
 		t.Helper()
-		if err := os.Chtimes(filepath.Join(dir, name), when, when); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chtimes(filepath.Join(dir, name), when, when))
 	}
 	at("backup.md", then)
 	builds := func(what, query string, want int, found bool) {
@@ -159,13 +158,9 @@ func TestNotesIndexIsReused(t *testing.T) {
 	put(t, dir, "new.md", "a sapling")
 	at("new.md", then)
 	builds("another size", "sapling", 4, true)
-	if err := os.Rename(filepath.Join(dir, "new.md"), filepath.Join(dir, "old.md")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(filepath.Join(dir, "new.md"), filepath.Join(dir, "old.md")))
 	builds("another name", "old", 5, true)
-	if err := os.Remove(filepath.Join(dir, "old.md")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(dir, "old.md")))
 	builds("gone", "sapling", 6, false)
 	at("backup.md", then.Add(time.Nanosecond*1000))
 	builds("touched", "snapshot", 7, true)

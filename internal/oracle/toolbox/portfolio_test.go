@@ -18,15 +18,14 @@ import (
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/serve/mcpserver"
+	"signalbox/internal/testkit/must"
 )
 
 // TestPortfolioSameAsMCP compares the definitions of the portfolio tools with those of the MCP
 // server.
 func TestPortfolioSameAsMCP(t *testing.T) {
 	server, err := mcpserver.New(func() (string, error) { return t.TempDir(), nil }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer server.Close()
 	in, say := io.Pipe()
 	hear, out := io.Pipe()
@@ -43,13 +42,9 @@ func TestPortfolioSameAsMCP(t *testing.T) {
 	there := map[string]described{}
 	for lines := bufio.NewReader(hear); len(there) == 0; {
 		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var answer struct{ Result struct{ Tools []described } }
-		if err := json.Unmarshal(line, &answer); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(line, &answer))
 		for _, tool := range answer.Result.Tools {
 			there[tool.Name] = tool
 		}
@@ -61,9 +56,7 @@ func TestPortfolioSameAsMCP(t *testing.T) {
 	}
 	for _, tool := range []Tool{CheckExitSignals(nil), SuggestTaxLossHarvest(nil)} {
 		here := described{Name: tool.Name, Description: tool.Description}
-		if err := json.Unmarshal(tool.Schema, &here.Schema); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(tool.Schema, &here.Schema))
 		want := there[tool.Name]
 		properties, _ := want.Schema["properties"].(map[string]any)
 		if properties["format"] == nil || properties["output"] == nil {

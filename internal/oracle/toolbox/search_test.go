@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -65,7 +66,8 @@ func TestSearch(t *testing.T) {
 				`main.go:4: func main() { parseTurnSignal("x") }`}},
 		"whole words first": {args{"query": "main"},
 			[]string{"README.md:1: Where to begin: main.", "main.go:1: package main",
-				"main.go:3: // Main begins here.", `main.go:4: func main() { parseTurnSignal("x") }`}},
+				"main.go:3: // Main begins here.",
+				`main.go:4: func main() { parseTurnSignal("x") }`}},
 		"expression": {args{"query": `^func \w+\(\) \{\}$`, "regexp": true},
 			[]string{"lib/parse.go:3: func parse_turn_signal() {}"}},
 		"expression, any": {args{"query": `(?i)round|BEGINS`, "regexp": true},
@@ -338,7 +340,8 @@ needle
 		"link.txt":          "is a link to a file outside the folder",
 		"linked/secret.txt": "is a link to a file outside the folder",
 		"linked":            "is a link to a file outside the folder",
-		"..":                "outside the folder", "../*": "outside the folder", outside: "outside the folder",
+		"..":                "outside the folder", "../*": "outside the folder",
+		outside:       "outside the folder",
 		"a\x00b":      "zero byte",
 		"/sub/gen.go": "did you mean sub/gen.go?", "../sub": "did you mean sub?",
 	} {
@@ -360,9 +363,7 @@ func TestSearchCancelled(t *testing.T) {
 		put(t, dir, fmt.Sprintf("d%d/f%d.txt", i%7, i), "needle\n")
 	}
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer root.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := 0

@@ -11,14 +11,13 @@ import (
 
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
 // wantBrief checks that an answer in the format agent is short and well-formed.
 func wantBrief(t *rapid.T, data json.RawMessage, err error) brief.Answer {
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if len(data) > brief.MaxAgentBytes {
 		t.Fatalf("%d bytes: %s", len(data), data)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
+	"signalbox/internal/testkit/must"
 )
 
 func lot(ticker, loss, period string, risk bool) answer.HarvestCandidate {
@@ -173,9 +174,7 @@ func TestHarvestSnapshotSafeFloat(t *testing.T) {
 	var r answer.HarvestResult
 	const text = `{"status":"success","total_harvestable_loss":null,"short_term_loss":"NaN","long_term_loss":"-inf","candidate_count":1,
 		"candidates":[{"ticker":"A","unrealized_loss":null}],"data_coverage_pct":null}`
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(text), &r))
 	got := answer.SnapshotHarvest(r)
 	if got.Verdict != "$0 harvestable losses across 1 lots (0% long-term), 0% data coverage" ||
 		!got.TopCandidates[0].TotalLoss.IsZero() {

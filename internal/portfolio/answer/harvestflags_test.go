@@ -5,6 +5,7 @@ import (
 
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
+	"signalbox/internal/testkit/must"
 )
 
 // flagsOf returns the flags of a harvest with a total, its short-term part and a coverage.
@@ -84,9 +85,7 @@ func TestSignificantHarvestOfTheNet(t *testing.T) {
 			amount("-4000")
 		net, err := answer.NetOf(tt.filing, answer.Realized{LongTerm: amount(tt.gains),
 			CarryoverShort: amount(tt.carryover)}, r.ShortTermLoss, r.LongTermLoss)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.Net = net
 		wantFlag(t, harvestFlags(r),
 			"significant_harvest", brief.Info, tt.want)

@@ -13,6 +13,7 @@ import (
 
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
+	"signalbox/internal/testkit/must"
 )
 
 // amount parses a number, and panics if it is malformed.
@@ -75,9 +76,7 @@ func wantNames(t *testing.T, flags []brief.Flag, want ...string) {
 // object is a decoded answer.
 func object(t *testing.T, data []byte, err error) map[string]any {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var fields map[string]any
 	if err := json.Unmarshal(data, &fields); err != nil {
 		t.Fatalf("%v: %s", err, data)

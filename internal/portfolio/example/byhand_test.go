@@ -6,6 +6,8 @@ import (
 	"signalbox/internal/portfolio"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestWashSalesByHand compares wash sales with amounts that were computed by hand; the README
@@ -54,9 +56,7 @@ func TestLotsByHand(t *testing.T) {
 		{"joint", "KO", "2024-04-12", "2024-04-13", "15", "883.50"},
 	}
 	lots, err := desk(fresh(t)).Lots(t.Context(), portfolio.LotsQuery{AsOf: ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	wanted := make(map[[3]string]bool)
 	for _, l := range want {
 		wanted[[3]string{l.Account, l.Ticker, l.Bought}] = true

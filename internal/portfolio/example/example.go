@@ -6,7 +6,6 @@ package example
 import (
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,16 +35,14 @@ func Write(dir string) ([]string, error) {
 	}
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return nil, &signalbox.Error{Code: signalbox.CodeConflict,
-				Err:  fmt.Errorf("%s already exists", filepath.Join(dir, name)),
-				Hint: "name another folder; nothing was written"}
+			return nil, signalbox.CodeConflict.Errorf("name another folder; nothing was written",
+				"%s already exists", filepath.Join(dir, name))
 		}
 	}
 	for _, name := range names {
 		if err := write(dir, name); err != nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-				Err:  fmt.Errorf("cannot write the example: %w", err),
-				Hint: "check that you may write there"}
+			return nil, signalbox.CodeFailed.Errorf("check that you may write there",
+				"cannot write the example: %w", err)
 		}
 	}
 	return names, nil

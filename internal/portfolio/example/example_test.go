@@ -16,6 +16,8 @@ import (
 	"signalbox/internal/portfolio/example"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // fresh writes the example to a new folder.
@@ -53,9 +55,7 @@ func read(t *testing.T, answer portfolio.Answer) told {
 		t.Errorf("the answer has %d bytes, more than %d", len(answer.JSON), most)
 	}
 	var a told
-	if err := json.Unmarshal(answer.JSON, &a); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(answer.JSON, &a))
 	return a
 }
 
@@ -67,9 +67,7 @@ func (a told) has(flag, severity string) bool {
 func readme(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("portfolio/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -83,9 +81,7 @@ func TestRecipes(t *testing.T) {
 				before.has(r.flag, r.severity) {
 				t.Fatalf("README.md:%d: %s is there without the change", r.line, r.flag)
 			}
-			if err := os.RemoveAll(filepath.Join(dir, "logs")); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.RemoveAll(filepath.Join(dir, "logs")))
 			for _, c := range r.changes {
 				if err := c.make(dir); err != nil {
 					t.Fatalf("README.md:%d: %v", r.line, err)
@@ -102,9 +98,7 @@ func TestRecipes(t *testing.T) {
 
 func TestLots(t *testing.T) {
 	lots, err := desk(fresh(t)).Lots(t.Context(), portfolio.LotsQuery{AsOf: ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if n := len(lots); n < 75 || n > 85 {
 		t.Errorf("%d open lots, expected 75 to 85", n)
 	}
@@ -167,9 +161,7 @@ func contents(t *testing.T, dir string) map[string]string {
 		files[name] = string(data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return files
 }
 
@@ -191,12 +183,8 @@ func TestWriteRefusesWhatIsThere(t *testing.T) {
 	for name := range contents(t, "portfolio") {
 		dir := t.TempDir()
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must.Succeed(t, os.WriteFile(file, []byte("mine"), 0o600))
 		_, err := example.Write(dir)
 		if classed, ok := errors.AsType[*signalbox.Error](err); !ok ||
 			classed.Code != signalbox.CodeConflict {

@@ -9,6 +9,7 @@ import (
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -184,9 +185,7 @@ func TestSizing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := size(test.gap, Position{Shares: dec(test.shares)},
 				test.sizing.withDefaults(), false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			wantDecimal(t, "sell", got.SellQuantity, test.sell)
 			wantDecimal(t, "rest", got.Remaining, test.rest)
 		})
@@ -198,9 +197,7 @@ func TestSizing(t *testing.T) {
 func TestSizingOfContracts(t *testing.T) {
 	for contracts, want := range map[string]string{"1": "0", "2": "1", "3": "1", "10": "5"} {
 		got, err := size(-0.03, Position{Shares: dec(contracts)}, Sizing{}.withDefaults(), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		wantDecimal(t, contracts, got.SellQuantity, want)
 		if (got.Note != "") != (want == "0") {
 			t.Errorf("%s: note %q", contracts, got.Note)
@@ -340,9 +337,7 @@ func TestConfigErrors(t *testing.T) {
 func drawDecimal(t *rapid.T, label string) decimal.Decimal {
 	d, err := decimal.New(rapid.Int64Range(1, math.MaxInt64).Draw(t, label),
 		rapid.IntRange(0, 19).Draw(t, label+" scale"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return d
 }
 
@@ -354,9 +349,7 @@ func TestPropertySaleWithinThePosition(t *testing.T) {
 		sizing := Sizing{Min: decimal.MustNew(part, 2),
 			Max: decimal.MustNew(rapid.Int64Range(part, 100).Draw(t, "max"), 2)}
 		got, err := size(gap, Position{Shares: shares}, sizing.withDefaults(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		most, err := shares.Mul(got.Fraction)
 		if err != nil || got.SellQuantity.Cmp(most) > 0 || got.SellQuantity.IsNeg() ||
 			got.Remaining.IsNeg() {

@@ -6,6 +6,7 @@ import (
 	"github.com/govalues/decimal"
 
 	"signalbox/internal/portfolio/tax"
+	"signalbox/internal/testkit/must"
 )
 
 func dec(s string) decimal.Decimal { return decimal.MustParse(s) }
@@ -27,9 +28,7 @@ func monthly(t testing.TB, returns ...string) []Price {
 	prices := []Price{{Date: (last - month(len(returns))).last(), Close: level}}
 	for i, r := range returns {
 		factor, err := decimal.One.Add(dec(r))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if level, err = level.Mul(factor); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // closes makes a price of 100 on each of the days.
@@ -55,9 +57,7 @@ func TestLastCompleteMonth(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			asOf := date(test.asOf)
 			s, err := newSeries("SLV", test.prices, asOf)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if got := lastComplete(asOf, s).String(); got != test.want {
 				t.Errorf("last complete month %s, want %s", got, test.want)
 			}
@@ -108,9 +108,7 @@ func TestMonthClose(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s, err := newSeries("SLV", test.prices, date("2030-01-01"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			got, err := s.closeOf(monthOf(date(test.month + "-01")))
 			text := got.Date.String()
 			if err != nil {

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestDocument reads the examples in docs/reference/portfolio-files.md.
 func TestDocument(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/reference/portfolio-files.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	text := string(data)
 	seen, actions := make(map[string]bool), make(map[Action]bool)
 	prices, rates := 0, 0
@@ -70,9 +70,7 @@ func TestDocument(t *testing.T) {
 // meaning of its column.
 func TestDocumentWords(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/reference/portfolio-files.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, c := range []struct {
 		section string
 		words   vocabulary

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/testkit/must"
 )
 
 func numberOf(t *testing.T, s string) number {
@@ -13,9 +15,7 @@ func numberOf(t *testing.T, s string) number {
 		return number{ok: true}
 	}
 	n, err := parseNumber(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return n
 }
 

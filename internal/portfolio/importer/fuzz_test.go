@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // fuzzRead checks what must hold for every file: no panic, faults with a position, complete rows,
@@ -48,9 +50,7 @@ func seed(f *testing.F, patterns ...string) {
 		}
 		for _, file := range files {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
+			must.Succeed(f, err)
 			f.Add(data)
 		}
 	}

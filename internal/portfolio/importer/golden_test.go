@@ -8,34 +8,28 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestGolden reads every sample and compares the result with its golden file. After an intended
 // change, run IMPORTER_GOLDEN=write go test, and check the difference.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/samples/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	seen := 0
 	for _, file := range files {
 		seen++
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			got := describe(Read(filepath.Base(file), data, sampleOptions(file)))
 			golden := filepath.Join("testdata", "golden", filepath.Base(file)+".txt")
 			if os.Getenv("IMPORTER_GOLDEN") == "write" {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(golden, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", golden, diff)
 			}

@@ -1,6 +1,10 @@
 package importer
 
-import "testing"
+import (
+	"testing"
+
+	"signalbox/internal/testkit/must"
+)
 
 func TestParseNumber(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
@@ -80,9 +84,7 @@ func TestParseRatio(t *testing.T) {
 		}
 	}
 	third, err := parseRatio("1:3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if d, err := third.Decimal(); err != nil || d.String() != "0.3333333333333333333" {
 		t.Errorf("1:3 as a decimal is %s, %v", d, err)
 	}

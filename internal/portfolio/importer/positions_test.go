@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 const (
@@ -97,9 +99,7 @@ func FuzzReadPositions(f *testing.F) {
 			seen[h.Ticker] = true
 		}
 		text, err := FormatPositions(found.Holdings)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		again, err := ReadPositions("again", text, nil)
 		if err != nil || len(again.Holdings) != len(found.Holdings) {
 			t.Fatalf("%v in %s", err, text)

@@ -6,14 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestReadPrices(t *testing.T) {
 	got, err := ReadPrices("p.csv",
 		[]byte("\xef\xbb\xbfDate,ticker,close,adjusted,currency\r\n2024-01-31,vti,240.10,239.5,usd\r\n\r\n2024-02-29,VTI,\"1,250\",,\r\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := []Price{
 		{Date: "2024-01-31", Ticker: "VTI", Close: decimal.MustParse("240.1"),
 			Adjusted: decimal.MustParse("239.5"), Currency: "USD",
@@ -49,9 +49,7 @@ func TestReadRates(t *testing.T) {
 		"date,ticker,close,adjusted,currency\n2024-01-31,EURUSD=X,1.0837,,USD\n",
 		"date,ticker,close\n2024-01-31,EUR/USD,1.0837\n"} {
 		got, err := ReadRates("fx.csv", []byte(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if diff := cmp.Diff(want, got, compareRows()); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", data, diff)
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/testkit/must"
 )
 
 const ownHead = "date,account,action,ticker,quantity,price,fees,currency,lot_id\n"
@@ -22,9 +24,7 @@ func compareRows() cmp.Option {
 func sample(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "samples", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return data
 }
 
@@ -47,9 +47,7 @@ func merge(imports ...*Import) (rows []Row, duplicates int) {
 func mustRead(t *testing.T, name string, data []byte, opts *Options) *Import {
 	t.Helper()
 	imp, err := Read(name, data, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return imp
 }
 
@@ -77,9 +75,7 @@ func TestTwiceAddsNothing(t *testing.T) {
 		}
 		// Rows may also be imported again from signalbox CSV.
 		text, err := Format(first.Rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		own := mustRead(t, "own.csv", text, nil)
 		if rows, _ := merge(first, own); len(rows) != len(first.Rows) {
 			t.Errorf("%s and its signalbox CSV: %d rows, expected %d", name, len(rows),

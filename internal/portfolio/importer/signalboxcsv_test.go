@@ -10,6 +10,7 @@ import (
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -48,9 +49,7 @@ func TestFormatSamples(t *testing.T) {
 func TestFormatColumns(t *testing.T) {
 	rows := mustRead(t, "f", []byte(ownHead+"2024-01-31,brk,buy,VTI,10,0,,,\n"), nil).Rows
 	text, err := Format(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if want := ownHead + "2024-01-31,brk,buy,VTI,10,0,,,\n"; string(text) != want {
 		t.Errorf("Format = %q, expected %q", text, want)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/testkit/must"
 )
 
 // randomRows returns n rows of an active household over ten years: buys, sells, reinvested
@@ -57,9 +59,7 @@ func benchmarkLots(b *testing.B, n int) {
 				b.ReportAllocs()
 				for b.Loop() {
 					book, err := Build(rules, txs, DateOf(2024, 1, 1))
-					if err != nil {
-						b.Fatal(err)
-					}
+					must.Succeed(b, err)
 					if _, err := Harvest(book, prices, HarvestOptions{}); err != nil {
 						b.Fatal(err)
 					}

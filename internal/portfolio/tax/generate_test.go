@@ -7,6 +7,8 @@ import (
 
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/must"
 )
 
 const (
@@ -49,9 +51,7 @@ type drawn struct {
 
 func (d drawn) build(t *rapid.T, asOf Date) *Book {
 	b, err := Build(d.rules, d.txs, asOf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return b
 }
 
@@ -341,9 +341,7 @@ func TestGeneratedHistories(t *testing.T) {
 		for seed := range n {
 			d := tt.drawn.Example(seed)
 			b, err := Build(d.rules, d.txs, d.last)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for what := range casesIn(d.txs, b) {
 				count[what]++
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -145,7 +146,8 @@ func moreHardHistories() []hardHistory {
 		{"a harvest of calls and puts", FIFO, 60, 5000,
 			func(_ *rand.Rand, t *Transaction, i, _ int) {
 				if i%3 > 0 {
-					t.Ticker, t.Quantity = []string{"", "A300118P00100000", "A300118C00100000"}[i%3],
+					t.Ticker, t.Quantity = []string{"", "A300118P00100000",
+						"A300118C00100000"}[i%3],
 						wholeNumber(1)
 				}
 			}},
@@ -226,15 +228,11 @@ func (h hardHistory) steps(t *testing.T, n int) (build, harvest int) {
 		h.row(rng, &txs[i], i, n)
 	}
 	book, err := Build(rules, txs, start+Date(h.days))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	price := decimal.MustNew(h.price, 2)
 	hv, err := newHarvest(book, map[string]decimal.Decimal{"A": price, "A300118P00100000": price,
 		"A300118C00100000": price}, HarvestOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return book.steps, hv.steps
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -26,9 +27,7 @@ func drawHarvest(t *rapid.T) (drawn, *Book, *HarvestResult) {
 		prices[ticker] = decimal.MustNew(price, 0)
 	}
 	r, err := Harvest(b, prices, HarvestOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return d, b, r
 }
 

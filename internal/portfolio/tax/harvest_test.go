@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/testkit/must"
 )
 
 // formatHarvest formats a result in lines.
@@ -35,7 +37,8 @@ func formatHarvest(r *HarvestResult) string {
 	}
 	var c calc
 	fmt.Fprintf(&s, "all %s: allowed %s, short %s, long %s, disallowed %s, permanent %s\n",
-		c.add(r.AllowedLoss, r.DisallowedLoss).Trim(0), r.AllowedLoss, r.ShortTermLoss, r.LongTermLoss, r.DisallowedLoss, r.PermanentLoss)
+		c.add(r.AllowedLoss, r.DisallowedLoss).Trim(0), r.AllowedLoss, r.ShortTermLoss,
+		r.LongTermLoss, r.DisallowedLoss, r.PermanentLoss)
 	for _, e := range r.DoNotBuy {
 		fmt.Fprintf(&s, "then do not buy %s before %s\n", strings.Join(e.Tickers, " "), e.Before)
 	}
@@ -166,9 +169,7 @@ func checkHarvest(t *testing.T, tests []history) {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := Harvest(buildAt(t, tt.rows, "2024-03-31"),
 				parsePrices(t, "X=8 VOO=400 IVV=400"), HarvestOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(unindent(tt.want), formatHarvest(r)); diff != "" {
 				t.Error(diff)
 			}
@@ -199,9 +200,7 @@ func TestHarvestOptions(t *testing.T) {
 		{HarvestOptions{Accounts: []string{"two", "brk", "hifo"}}, "C B A", 0},
 	} {
 		r, err := Harvest(b, prices, tt.opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var got []string
 		for _, c := range r.Candidates {
 			got = append(got, c.Ticker)
@@ -231,9 +230,7 @@ func TestManyCauses(t *testing.T) {
 	text := "2023-01-10 brk buy X 100 @10\n" + strings.Repeat("2024-03-20 ira reinvest X 1 @7\n",
 		40)
 	r, err := Harvest(buildAt(t, text, "2024-03-31"), parsePrices(t, "X=8"), HarvestOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c := r.Candidates[0]
 	if len(c.Causes) != 32 || c.DisallowedShares.String() != "40" ||
 		c.DisallowedLoss.String() != "80" || c.PermanentLoss.String() != "80" {
@@ -249,9 +246,7 @@ func TestEqualCandidates(t *testing.T) {
 		2023-01-10 brk buy X 10 @10`, "2024-03-31")
 	for _, by := range []SortBy{ByLossAmount, ByLossPct, ByDaysHeld} {
 		r, err := Harvest(b, parsePrices(t, "X=8"), HarvestOptions{SortBy: by})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if r.Candidates[0].Account != "brk" || r.Candidates[1].Account != "two" {
 			t.Errorf("by %s: %s, %s; want brk, two", by, r.Candidates[0].Account,
 				r.Candidates[1].Account)
@@ -262,9 +257,7 @@ func TestEqualCandidates(t *testing.T) {
 func TestCandidateFigures(t *testing.T) {
 	b := buildAt(t, "2023-06-15 brk buy X 10 @10 fees=1 lot=q", "2024-06-15")
 	r, err := Harvest(b, parsePrices(t, "X=7.07"), HarvestOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c := r.Candidates[0]
 	if c.LongTerm || c.LongTermFrom.String() != "2024-06-16" || c.DaysHeld != 366 ||
 		c.LotID != "q" || c.Loss.String() != "30.3" ||
@@ -298,9 +291,7 @@ func TestCover(t *testing.T) {
 		"hifo": {},
 	} {
 		got, err := Cover(b, prices, nil, strings.Fields(accounts))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", accounts, diff)
 		}

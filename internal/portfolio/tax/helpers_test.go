@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/testkit/must"
 )
 
 // history is a test case: rows, and the book that they result in, both as lines that start with a
@@ -56,9 +58,7 @@ func household() Rules {
 func day(tb testing.TB, s string) Date {
 	tb.Helper()
 	d, err := ParseDate(s)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	return d
 }
 
@@ -126,9 +126,7 @@ func build(tb testing.TB, text string) *Book {
 func buildAt(tb testing.TB, text, asOf string) *Book {
 	tb.Helper()
 	b, err := Build(household(), rows(tb, text), day(tb, asOf))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	return b
 }
 

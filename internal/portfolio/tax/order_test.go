@@ -10,6 +10,7 @@ import (
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -101,13 +102,9 @@ func TestHarvestFollowsTheMethod(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b, err := Build(Rules{Accounts: []Account{{ID: "brk", Method: tt.method}}},
 				rows(t, tt.rows), day(t, "2024-03-31"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			r, err := Harvest(b, parsePrices(t, "X=80"), HarvestOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(unindent(tt.want), formatOffer(r)); diff != "" {
 				t.Error(diff)
 			}
@@ -142,9 +139,7 @@ func TestHarvestOffersOnlyWhatIsHeld(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := Harvest(buildAt(t, tt.rows, "2024-03-31"), parsePrices(t, "X=8"),
 				HarvestOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(unindent(tt.want), formatOffer(r)); diff != "" {
 				t.Error(diff)
 			}
@@ -198,9 +193,7 @@ func TestCryptoHasNoWashSales(t *testing.T) {
 			rules.Crypto = []string{"BTC-USD"}
 		}
 		b, err := Build(rules, history, day(t, "2024-03-31"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r, err := Harvest(b, parsePrices(t, "BTC-USD=30"), HarvestOptions{})
 		if err != nil || len(r.Candidates) == 0 {
 			t.Fatal(r, err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestThousandConcurrent checks that a thousand answers can be in progress at once: they wait for
@@ -23,9 +25,7 @@ func TestThousandConcurrent(t *testing.T) {
 			arrived.Wait()
 			return nil
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for i := range all {
 		done.Go(func() {
 			protocol := protocols[i%len(protocols)]
@@ -44,9 +44,7 @@ func TestRealClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(&Script{Otherwise: &Turn{Delay: Duration(time.Hour),
 			Parts: []Part{{Text: "late"}}}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		begin := time.Now()
 		if got := serve(s, "chat", true); !strings.Contains(got, `"late"`) ||
 			time.Since(begin) != time.Hour {
@@ -74,9 +72,7 @@ func TestHangLasts(t *testing.T) {
 				s, err := New(&Script{Conversations: []Conversation{{Turns: []Turn{{
 					Parts:  []Part{{Pieces: []string{"one", "two"}}},
 					Faults: []Fault{{Kind: FaultHang, AfterPieces: after}}}}}}}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				path, body := ask(protocol, "x", stream)
 				w := newRecorder()
@@ -91,7 +87,8 @@ func TestHangLasts(t *testing.T) {
 					stream && strings.Contains(w.Body.String(), `"two"`) {
 					t.Errorf("recorded %q, sent %q", got, w.Body)
 				}
-				if again := readWhole(t, protocol, serve(s, protocol, false)); again.Text != "onetwo" {
+				if again := readWhole(t, protocol,
+					serve(s, protocol, false)); again.Text != "onetwo" {
 					t.Errorf("then %+v", again)
 				}
 			}
@@ -105,9 +102,7 @@ func TestRecordedBeforeAnswered(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, stream := range []bool{true, false} {
 			s, err := New(&Script{Otherwise: &Turn{Parts: []Part{{Text: "one"}}}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			var outcome string
 			path, body := ask(protocol, "x", stream)
 			look := func() { outcome = s.Requests()[0].Outcome }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // protocols are the names of all protocols.
@@ -30,9 +32,7 @@ type rig struct {
 func newRig(t *testing.T, script string) *rig {
 	t.Helper()
 	s, err := ParseScript("test.yaml", []byte(script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r := &rig{}
 	r.Server, err = New(s, &Options{
 		Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
@@ -43,9 +43,7 @@ func newRig(t *testing.T, script string) *rig {
 			return ctx.Err()
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	server := httptest.NewServer(r.Server)
 	server.Config.ErrorLog = nil
 	r.url, r.closed = server.URL, server.Close
@@ -89,9 +87,7 @@ type reply struct {
 func (r *rig) do(t *testing.T, method, path, body string, header ...string) reply {
 	t.Helper()
 	out, err := r.try(method, path, body, header...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -63,14 +64,10 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -167,9 +164,7 @@ func TestCuts(t *testing.T) {
 		{`{"at":[]}`, []string{"aübc"}},
 	} {
 		var c Cut
-		if err := yaml.Unmarshal([]byte(test.cut), &c); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal([]byte(test.cut), &c))
 		got, err := c.apply("aübc")
 		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", test.cut, err, diff)
@@ -362,9 +357,7 @@ func TestRecord(t *testing.T) {
 
 func TestRecordForgetsTheOldest(t *testing.T) {
 	s, err := New(&Script{Otherwise: &Turn{}}, &Options{Keep: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for range 5 {
 		serve(s, "chat", false)
 	}

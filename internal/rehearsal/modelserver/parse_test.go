@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestParseScript checks a script as people write it: text fields keep what is written, and
@@ -38,11 +40,10 @@ otherwise:
     - text: |
         I do not know <signal>.
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
-	call := &Call{Name: "search_code", Arguments: json.RawMessage(`{"query":"1","limit":10,"exact":true,"none":null,"path":"no",` +
-		`"list":[1e3,-0.5,3.10,"2","<b>","\\d+","a\\b"]}`)}
+	must.Succeed(t, err)
+	call := &Call{Name: "search_code",
+		Arguments: json.RawMessage(`{"query":"1","limit":10,"exact":true,"none":null,"path":"no",` +
+			`"list":[1e3,-0.5,3.10,"2","<b>","\\d+","a\\b"]}`)}
 	want := &Script{
 		Name:   "s.yaml",
 		Models: []string{"rehearsal", "3.10", "007", "yes", ".inf"},
@@ -66,9 +67,7 @@ otherwise:
 func TestParseJSON(t *testing.T) {
 	script, err := ParseScript("s.json",
 		[]byte("\ufeff{\n\t\"api_key\": \"\\ud83d\\ude00\\/\\\\\",\n\t\"otherwise\": {\"parts\": [{\"call\": {\"name\": \"f\", \"arguments\": {\"a\": \"\\\\d\\n\"}}}]}\n}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if script.APIKey != `😀/\` ||
 		string(script.Otherwise.Parts[0].Call.Arguments) != `{"a":"\\d\n"}` {
 		t.Errorf("key %q, arguments %s", script.APIKey, script.Otherwise.Parts[0].Call.Arguments)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestWrongKey checks that each protocol looks for the key where its clients put it.
@@ -244,9 +246,7 @@ func FuzzScript(f *testing.F) {
 			return
 		}
 		written, err := json.Marshal(one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		two, err := ParseScript("s", written)
 		if err != nil {
 			t.Fatalf("%v: %s", err, written)
@@ -267,14 +267,10 @@ func FuzzRequest(f *testing.F) {
 	f.Add(uint8(0), []byte(`{"model":"m","messages":[{"role":"tool","tool_call_id":"c"}]}`))
 	f.Add(uint8(3), []byte(`{"contents":[{"parts":[{"functionResponse":{}}]}]}`))
 	script, err := ParseScript("s", []byte(`{"otherwise":{"parts":[{"text":"a"}]}}`))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Succeed(f, err)
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
 		s, err := New(script, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		protocol := protocols[int(which)%len(protocols)]
 		path, _ := ask(protocol, "", false)
 		w := newRecorder()

@@ -234,8 +234,8 @@ func (c Command) has(field string) bool {
 // validate reports mistakes that do not depend on the machine.
 func (c Command) validate() error {
 	invalid := func(hint, format string, args ...any) error {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...),
-			Hint: hint}
+		return signalbox.CodeUsage.Errorf(hint,
+			format, args...)
 	}
 	delivery := c.Delivery()
 	switch {
@@ -285,7 +285,7 @@ func (c Command) checkRoot(user int, env []string) error {
 		slices.Contains(env, "IS_SANDBOX=1") || slices.Contains(env, "CLAUDE_CODE_BUBBLEWRAP=1") {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  errors.New("claude does not bypass permissions as root"),
-		Hint: "run signalbox as another user, or, if this machine is a sandbox, set IS_SANDBOX=1 in the env of the agent"}
+	return signalbox.CodeFailed.Errorf(
+		"run signalbox as another user, or, if this machine is a sandbox, set IS_SANDBOX=1 in the env of the agent",
+		"claude does not bypass permissions as root")
 }

@@ -11,14 +11,13 @@ import (
 
 	"signalbox"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 func build(t *testing.T, c Command, values Values) process.Spec {
 	t.Helper()
 	spec, cleanup, err := c.Build(values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(cleanup)
 	return spec
 }
@@ -75,9 +74,7 @@ func TestPromptInAFile(t *testing.T) {
 			dir := t.TempDir()
 			spec, cleanup, err := Command{Argv: []string{"a", tt.argument}}.Build(
 				Values{Prompt: []byte(tt.prompt), ScratchDir: dir})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			name := tt.find(spec.Argv[1])
 			text, err := os.ReadFile(name)
 			if err != nil || string(text) != tt.prompt || filepath.Dir(name) != dir ||
@@ -156,9 +153,7 @@ func TestCheck(t *testing.T) {
 		return // programs have other names on Windows
 	}
 	for _, name := range []string{"mine", "claude"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), nil, 0o700))
 	}
 	t.Setenv("IS_SANDBOX", "1")
 	for _, c := range []Command{claude, {Argv: []string{"mine"}},

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -213,8 +212,7 @@ func CheckKey(name string, command Command) error {
 	if command.Delivery() == DeliverStdin {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage,
-		Err: fmt.Errorf("agent %s cannot have a key: its prompt is passed by %s, "+
-			"which other processes can read", name, command.Delivery()),
-		Hint: "pass the prompt on standard input, or do not use keys"}
+	return signalbox.CodeUsage.Errorf("pass the prompt on standard input, or do not use keys",
+		"agent %s cannot have a key: its prompt is passed by %s, "+
+			"which other processes can read", name, command.Delivery())
 }

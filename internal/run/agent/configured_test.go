@@ -11,14 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 func TestCommandOf(t *testing.T) {
 	commandOf := func(a config.Agent) Command {
 		command, err := CommandOf(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return command
 	}
 	codex := commandOf(config.Agent{Preset: "codex", Args: []string{"--oss"},
@@ -62,14 +61,10 @@ func TestJudgesIgnoreTheProject(t *testing.T) {
 	} {
 		a := config.Agent{Preset: preset, Args: []string{"--mine"}}
 		author, err := CommandOf(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, role := range config.AgentRoles() {
 			command, err := CommandFor(role, a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if role.IsAuthor() {
 				if diff := cmp.Diff(author, command); diff != "" ||
 					strings.HasSuffix(strings.Join(command.Argv, " "),
@@ -95,9 +90,7 @@ func TestCheckCommandOfClaudeAsRoot(t *testing.T) {
 		t.Skip("needs root")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "claude"), nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "claude"), nil, 0o700))
 	t.Setenv("PATH", dir)
 	t.Setenv("IS_SANDBOX", "")
 	t.Setenv("CLAUDE_CODE_BUBBLEWRAP", "")
@@ -115,9 +108,7 @@ func TestCheckCommandOfClaudeAsRoot(t *testing.T) {
 			Env: map[string]string{"IS_SANDBOX": "1"}}, "enforce", false},
 	} {
 		c, err := config.Parse([]byte("sandbox: " + tt.mode + "\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		command, err := CommandOf(tt.agent)
 		if err == nil {
 			err = CheckCommand(c, tt.agent, command)
@@ -135,9 +126,7 @@ func TestCheckRoles(t *testing.T) {
   missing: {command: [no-such-program-anywhere], prompt: stdin}
 roles: {developer: {agent: here}, critic: {agent: missing}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	critic := []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCritic}
 	if err := CheckRoles(c, critic); err == nil ||
 		!strings.Contains(err.Error(), "no-such-program-anywhere") {

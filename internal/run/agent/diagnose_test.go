@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -23,9 +24,7 @@ func TestDiagnoseRealPrograms(t *testing.T) {
 	for _, file := range files {
 		program, what, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".jsonl"), "-")
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.Format(program)})
 		scanner.Push(text)
 		scanner.Close()

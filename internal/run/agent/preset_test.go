@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestPresets(t *testing.T) {
@@ -68,9 +70,7 @@ func noKeys(t *testing.T) {
 func TestPresetsAtAnotherServer(t *testing.T) {
 	noKeys(t)
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	const server = "http://127.0.0.1:7/v1"
 	for name, want := range map[string]struct {
 		argv string
@@ -96,9 +96,7 @@ func TestPresetsAtAnotherServer(t *testing.T) {
 				"OPENAI_API_KEY": "none", "OPENCODE_CONFIG_CONTENT": opencodeConfig(server, "M")}},
 	} {
 		c, err := PresetAt(name, server, "M")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got := strings.Join(build(t, c, Values{Model: "M"}).Argv, " "); got != want.argv {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -115,9 +113,7 @@ func TestPresetAtKeepsTheUsersKeys(t *testing.T) {
 	}
 	for _, name := range Presets() {
 		c, err := PresetAt(name, "http://127.0.0.1:7", "M")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, variable := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN",
 			"OPENAI_API_KEY", "GEMINI_API_KEY"} {
 			if value, set := c.Env[variable]; set {
@@ -139,12 +135,8 @@ func TestOpencodeConfig(t *testing.T) {
 	// The name of a model may contain a slash, and a quote is escaped.
 	const model = `org/a"b`
 	c, err := PresetAt("opencode", "http://127.0.0.1:7/v1", model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(c.Env["OPENCODE_CONFIG_CONTENT"]), &config); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, json.Unmarshal([]byte(c.Env["OPENCODE_CONFIG_CONTENT"]), &config))
 	provider := config.Provider["signalbox"]
 	if config.Model != "signalbox/"+model || config.SmallModel != config.Model ||
 		provider.Models[model] == nil ||
@@ -162,9 +154,7 @@ func TestOpencodeConfig(t *testing.T) {
 func TestGeminiHome(t *testing.T) {
 	noKeys(t)
 	c, err := PresetAt("gemini", "http://127.0.0.1:7", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	name := filepath.Join(c.Env["GEMINI_CLI_HOME"], ".gemini", "settings.json")
 	check := func() {
 		t.Helper()
@@ -184,9 +174,7 @@ func TestGeminiHome(t *testing.T) {
 	}
 	check()
 	before, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	// Correct settings are not written again; others are replaced.
 	if _, err := PresetAt("gemini", "http://127.0.0.1:7", ""); err != nil {
 		t.Fatal(err)
@@ -194,20 +182,14 @@ func TestGeminiHome(t *testing.T) {
 	if after, err := os.Stat(name); err != nil || !os.SameFile(before, after) {
 		t.Errorf("written again: %v", err)
 	}
-	if err := os.WriteFile(name, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte("{}"), 0o600))
 	if _, err := PresetAt("gemini", "http://127.0.0.1:7", ""); err != nil {
 		t.Fatal(err)
 	}
 	check()
 	// If the settings cannot be written, the rest of the command is still valid.
-	if err := os.RemoveAll(c.Env["GEMINI_CLI_HOME"]); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(c.Env["GEMINI_CLI_HOME"], nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(c.Env["GEMINI_CLI_HOME"]))
+	must.Succeed(t, os.WriteFile(c.Env["GEMINI_CLI_HOME"], nil, 0o600))
 	c, err = PresetAt("gemini", "http://127.0.0.1:7", "")
 	if err == nil || c.Env["GOOGLE_GEMINI_BASE_URL"] == "" {
 		t.Errorf("%v, %+v", err, c)

@@ -21,6 +21,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 // childVariable makes this test binary another process that owns agents.
@@ -94,12 +95,8 @@ func owner(t *testing.T, dir string) (*exec.Cmd, report) {
 	cmd.Stderr = os.Stderr
 	_, noInput := cmd.StdinPipe()
 	stdout, err := cmd.StdoutPipe()
-	if err := errors.Join(noInput, err); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(noInput, err))
+	must.Succeed(t, cmd.Start())
 	var r report
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err := errors.Join(err, json.Unmarshal(line, &r)); err != nil {
@@ -117,9 +114,7 @@ func owner(t *testing.T, dir string) (*exec.Cmd, report) {
 
 func kill(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Process.Kill())
 	cmd.Wait()
 }
 
@@ -143,9 +138,7 @@ func alive(agents []process.ID) (n int) {
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, entry := range entries {
 		if entry.Name() != machineName {
 			names = append(names, entry.Name())
@@ -157,9 +150,7 @@ func files(t *testing.T, dir string) (names []string) {
 func TestReapOrphans(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "register")
 	mine, err := Join(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cmd, other := owner(t, dir)
 	if n, err := ReapOrphans(dir, soon,
 		func(owner string) error { return fmt.Errorf("%s is running", owner) }); n != 0 ||
@@ -280,17 +271,13 @@ func TestOwnersOfMachines(t *testing.T) {
 	join := func(dir string) string {
 		t.Helper()
 		o, err := Join(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() { o.Leave() })
 		return o.ID() + ".1"
 	}
 	here, there := t.TempDir(), t.TempDir()
 	for dir, digits := range map[string]string{here: "a1b2", there: "c3d4"} {
-		if err := os.WriteFile(filepath.Join(dir, machineName), []byte(digits), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, machineName), []byte(digits), 0o600))
 	}
 	first, second, other, fresh := join(here), join(here), join(there), t.TempDir()
 	if a, b, c := MachineOf(first), MachineOf(second), MachineOf(other); a != "a1b2" || b != a ||
@@ -311,17 +298,13 @@ func TestOwnersOfMachines(t *testing.T) {
 func TestLeaveWithRunningAgents(t *testing.T) {
 	dir := t.TempDir()
 	o, err := Join(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := signalbox.CheckID(o.ID() + ".1"); err != nil || !strings.HasPrefix(o.ID(), "w-") {
 		t.Errorf("id %s: %v", o.ID(), err)
 	}
 	p, err := process.Start(process.Spec{Argv: []string{"sleep", "1000"}},
 		func(id process.ID) error { return o.Add("s.1", id) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer p.Stop(0)
 	if err := o.Leave(); err != nil {
 		t.Error(err)
@@ -337,17 +320,13 @@ func TestLeaveWithRunningAgents(t *testing.T) {
 func TestOwnersFile(t *testing.T) {
 	dir := t.TempDir()
 	o, err := Join(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer o.Leave()
 	one, two := process.ID{PID: 1, Started: "x"}, process.ID{PID: 2, Started: "y"}
 	wantEntries := func(want map[string][]process.ID) {
 		t.Helper()
 		text, err := os.ReadFile(o.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		// A process that is killed while it writes leaves an incomplete line.
 		if diff := cmp.Diff(want, parseOwner(append(text, `{"session":"s.9","pi`...))); diff != "" {
 			t.Errorf("entries (-want +got):\n%s", diff)
@@ -380,9 +359,7 @@ func TestMissingRegister(t *testing.T) {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	if _, err := Join(file); err == nil {
 		t.Error("joined a file")
 	}
@@ -395,12 +372,8 @@ func TestMissingRegister(t *testing.T) {
 func TestReapOwnerThatCannotBeEnded(t *testing.T) {
 	dir := t.TempDir()
 	o, err := Join(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(o.Add("s.1", process.ID{PID: 1, Started: "x"}), o.Leave()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, errors.Join(o.Add("s.1", process.ID{PID: 1, Started: "x"}), o.Leave()))
 	stuck := errors.New("it does not end")
 	released := 0
 	release := func() error { released++; return nil }
@@ -422,26 +395,20 @@ func TestReapOwnerThatCannotBeEnded(t *testing.T) {
 func TestAbandon(t *testing.T) {
 	dir := t.TempDir()
 	o, err := Join(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	reap := func() (released []string) {
 		t.Helper()
 		_, err := ReapOrphans(dir, 0, func(owner string) error {
 			released = append(released, owner)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return released
 	}
 	if released := reap(); released != nil {
 		t.Errorf("a running owner was reaped: %v", released)
 	}
-	if err := o.Abandon(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, o.Abandon())
 	if released := reap(); len(released) != 1 || released[0] != o.ID() {
 		t.Errorf("released %v, want %s", released, o.ID())
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // An agent can replace the files and folders of its program at any time. Reading them must not
@@ -48,15 +49,14 @@ func TestReplacedSessionFiles(t *testing.T) {
 							f := &SessionFiles{Format: program.format, Dir: dir, Private: true,
 								Since: started}
 							if found {
-								if got, ok := f.Read(thread); !ok || got.Usage != usage(500, 120, 60) {
+								if got, ok := f.Read(thread); !ok ||
+									got.Usage != usage(500, 120, 60) {
 									t.Fatalf("%+v %t", got, ok)
 								}
 							}
 							name := filepath.Join(dir, replaced)
-							if err := errors.Join(os.RemoveAll(name),
-								replace(name, outside)); err != nil {
-								t.Fatal(err)
-							}
+							must.Succeed(t, errors.Join(os.RemoveAll(name),
+								replace(name, outside)))
 							if got, ok := f.Read(thread); ok && got.Usage != usage(500, 120, 60) {
 								t.Errorf("it reads %+v", got)
 							}
@@ -88,13 +88,9 @@ func TestLongLineOfASession(t *testing.T) {
 		t.Errorf("it read %d bytes at once", f.offset-before)
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, err = file.WriteString("\n" + codexSecond)
-	if err := errors.Join(err, file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, file.Close()))
 	if got, ok := f.Read(thread); !ok || got.Usage != usage(900, 320, 90) {
 		t.Errorf("after the line: %+v %t", got, ok)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 var started = time.Date(2026, 11, 16, 5, 0, 0, 500_000_000, time.UTC)
@@ -16,12 +17,8 @@ const thread = "01a1dca2-658f-7e41-975f-e448815575f7"
 // writeState writes a file of a program's state folder.
 func writeState(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 func usage(input, cached, output int64) signalbox.Usage {

@@ -16,15 +16,14 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // newPath returns a path for a socket that is short on every system.
 func newPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return filepath.Join(dir, "s")
 }
@@ -32,9 +31,7 @@ func newPath(t *testing.T) string {
 func serve(t *testing.T, handle Handler) *Server {
 	t.Helper()
 	s, err := Listen(newPath(t), handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -59,9 +56,7 @@ func TestInvoke(t *testing.T) {
 	request := Request{Session: "w-1.1", Epoch: 7, Secret: "secret", Call: CallExit,
 		Exit: []byte("{}\xff"), Work: "T1"}
 	var got Exit
-	if err := Invoke(t.Context(), s.path, request, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Invoke(t.Context(), s.path, request, &got))
 	if diff := cmp.Diff(want, got) + cmp.Diff(request, sent); diff != "" {
 		t.Error(diff)
 	}
@@ -113,9 +108,7 @@ func TestSocketOfTheUser(t *testing.T) {
 
 	// A socket that a killed process left behind.
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	left.SetUnlinkOnClose(false)
 	left.Close()
 	wantStale(t, Invoke(t.Context(), s.path, Request{Session: "w-1.1"}, nil))
@@ -129,9 +122,7 @@ func TestCloseEndsCalls(t *testing.T) {
 		<-ctx.Done()
 		return Reply{}, ctx.Err()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	result := make(chan error)
 	go func() { result <- Invoke(t.Context(), path, Request{Session: "w-1.1"}, nil) }()
 	<-called
@@ -151,9 +142,7 @@ func TestStream(t *testing.T) {
 		}}, nil
 	})
 	conn, err := Connect(t.Context(), s.path, Request{Call: CallMCP})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "hello\n"); err != nil {
 		t.Fatal(err)
@@ -168,9 +157,7 @@ func TestStream(t *testing.T) {
 
 	// Close ends a stream.
 	open, err := Connect(t.Context(), s.path, Request{Call: CallMCP})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer open.Close()
 	s.Close()
 	<-over
@@ -188,9 +175,7 @@ func TestStreamBegunWithTheRequest(t *testing.T) {
 		}}, nil
 	})
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: s.path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "{\"call\":\"mcp\"}\nearly\n"); err != nil {
 		t.Fatal(err)
@@ -208,9 +193,7 @@ func TestStreamBegunWithTheRequest(t *testing.T) {
 func answerTo(t *testing.T, path, text string) string {
 	t.Helper()
 	conn, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer conn.Close()
 	io.WriteString(conn, text) // the server may close before it has read everything
 	answer, _ := bufio.NewReader(conn).ReadString('\n')
@@ -234,9 +217,7 @@ func TestInvalidRequests(t *testing.T) {
 func TestSilentClient(t *testing.T) {
 	s, err := listen(newPath(t), time.Nanosecond,
 		func(context.Context, Request) (Reply, error) { return Reply{}, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer s.Close()
 	if got := answerTo(t, s.path, ""); !strings.Contains(got, "not a request") {
 		t.Errorf("got %q", got)
@@ -255,9 +236,7 @@ func TestTooManyConnections(t *testing.T) {
 	var open []*Conn
 	for range MaxConnections {
 		conn, err := Connect(t.Context(), s.path, Request{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer conn.Close()
 		open = append(open, conn)
 	}

@@ -107,9 +107,8 @@ func (s *Server) accept() {
 			})
 		default:
 			// A new connection has room for the answer, so this does not block.
-			respond(conn, nil, &signalbox.Error{Code: signalbox.CodeFailed,
-				Hint: "close one, or try again later",
-				Err:  fmt.Errorf("this session has %d connections already", MaxConnections)})
+			respond(conn, nil, signalbox.CodeFailed.Errorf("close one, or try again later",
+				"this session has %d connections already", MaxConnections))
 			conn.Close()
 		}
 	}
@@ -127,8 +126,8 @@ func (s *Server) serve(conn *net.UnixConn) {
 		err = json.Unmarshal(line, &request)
 	}
 	if err != nil {
-		respond(conn, nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: fmt.Errorf("not a request: %w", err)})
+		respond(conn, nil, signalbox.CodeUsage.Errorf("",
+			"not a request: %w", err))
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, handleTimeout)

@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/contain"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -45,13 +46,9 @@ func TestChecksInOrder(t *testing.T) {
 	results, err := Run(context.Background(), dir, checks,
 		Options{Environments: environments, Env: []string{"B=extra"},
 			Each: func(r Result) { seen = append(seen, r) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	here, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := []Result{
 		{Check: "test", Environment: "one", Passed: true, Output: []byte("a extra no key\noh\n")},
 		{Check: "test", Environment: "two", Passed: true,
@@ -87,9 +84,7 @@ func TestHangingCheck(t *testing.T) {
 	checks := []Check{{Name: "hangs", Command: `echo before; sleep 1000; echo after`, Timeout: 100 * time.Millisecond}}
 	results, err := Run(context.Background(), t.TempDir(), checks,
 		Options{Register: noted})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r := results[0]
 	if !r.TimedOut || r.Passed || r.Exit != 143 || strings.Contains(string(r.Output), "after") {
 		t.Errorf("%+v: %q", r, r.Output)
@@ -164,9 +159,7 @@ func TestCheckWithTooMuchOutput(t *testing.T) {
 	checks := []Check{{Name: "flood", Command: fmt.Sprintf(`echo first; seq 1 %d; echo last`,
 		lines)}}
 	results, err := Run(context.Background(), t.TempDir(), checks, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	output := results[0].Output
 	if len(output) > outputLimit || !bytes.HasPrefix(output, []byte("first\n1\n2\n")) ||
 		!bytes.HasSuffix(output, []byte(fmt.Sprintf("\n%d\nlast\n", lines))) {
@@ -217,14 +210,11 @@ func TestClipped(t *testing.T) {
 func TestCheckExceedsItsLimits(t *testing.T) {
 	dir := t.TempDir()
 	c, err := config.Parse([]byte("sandbox: warn\nlimits: {tree: 1MB, processes: 20}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	site := contain.Site{Host: contain.ThisHost(), Config: c, Box: filepath.Join(dir, "box"), Project: dir}
+	must.Succeed(t, err)
+	site := contain.Site{Host: contain.ThisHost(), Config: c, Box: filepath.Join(dir, "box"),
+		Project: dir}
 	tree := filepath.Join(dir, "tree")
-	if err := os.Mkdir(tree, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(tree, 0o700))
 	for want, command := range map[string]string{
 		"tree":      `head -c 2000000 /dev/zero >"$TMPDIR/large"; while :; do sleep 1000; done`,
 		"processes": `for i in $(seq 100); do sleep 1000 & done; wait`,

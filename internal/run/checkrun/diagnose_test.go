@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"signalbox/internal/testkit/must"
 )
 
 // diagnoseKit is a folder with files, and a search path with the programs tool, sh, python3 and
@@ -15,9 +17,7 @@ func diagnoseKit(t *testing.T) (files fstest.MapFS, environment Environment) {
 	t.Helper()
 	bin := t.TempDir()
 	for _, name := range []string{"tool", "sh", "python3", "make", "env"} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o755))
 	}
 	return fstest.MapFS{
 		"ok.sh":       {Data: []byte("#!/bin/sh\ntrue\n"), Mode: 0o755},

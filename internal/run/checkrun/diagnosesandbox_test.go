@@ -9,6 +9,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/contain"
+	"signalbox/internal/testkit/must"
 )
 
 // sandboxKit is a user who has tools in the home folder and variables that a check does not get. It
@@ -16,29 +17,20 @@ import (
 func sandboxKit(t *testing.T, settings string) (home string, contained *contain.Program) {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	home = filepath.Join(root, "home")
 	for _, folder := range []string{"tools", "shown"} {
-		if err := os.MkdirAll(filepath.Join(home, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(home, folder, "mytool"), []byte("#!/bin/sh\n"),
-			0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(home, folder), 0o755))
+		must.Succeed(t, os.WriteFile(filepath.Join(home, folder, "mytool"), []byte("#!/bin/sh\n"),
+			0o755))
 	}
-	if err := os.WriteFile(filepath.Join(home, "data.json"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(home, "data.json"), nil, 0o644))
 	t.Setenv("HOME", home)
 	t.Setenv("TMPDIR", "/elsewhere") // the home folder is a temporary one only for the test
 	c, err := config.Parse([]byte(strings.ReplaceAll(settings, "HOME", home)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	site := contain.Site{Config: c, Box: filepath.Join(root, "box"), Project: filepath.Join(root, "project"),
+	must.Succeed(t, err)
+	site := contain.Site{Config: c, Box: filepath.Join(root, "box"),
+		Project: filepath.Join(root, "project"),
 		Host: contain.Host{Home: home, Environ: []string{"PATH=/usr/bin:/bin", "HOME=" + home,
 			"DATABASE_URL=x", "GIVEN=x", "PWD=/", "API_BASE=x"}}}
 	return home, site.Check(contain.Check{Config: c.Checks[0], Work: "B-1", Session: "s",

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/testkit/memory"
+	"signalbox/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) {
@@ -41,15 +42,11 @@ func newClash(t *testing.T) *clash {
 	t.Helper()
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c := &clash{t: t, dir: dir}
 	c.shell(dir, "git init -q -b main; mkdir ci; echo one >same.txt; echo one >ci/run.sh; echo .signalbox >.gitignore; git add .; git commit -qm start")
 	repo, err := workspace.Find(t.Context(), dir, filepath.Join(dir, trees))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c.Resolver = Resolver{Config: config.Default(), Repo: repo, Exchange: &transport.Exchange{},
 		Work: "T1", Moved: func(_, found string) { c.moved = cmp.Or(c.moved, found) },
 		Put: func(data []byte) (signalbox.Hash, error) {
@@ -100,9 +97,7 @@ func (c *clash) save(command string) {
 	c.t.Helper()
 	c.shell(c.tree.Dir, command)
 	commit, _, err := c.tree.Save(c.t.Context(), "changes")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, err)
 	c.task.Saved = &rules.SavedWork{Commit: commit}
 }
 
@@ -115,9 +110,7 @@ func (c *clash) merge() {
 	if err == nil {
 		err = c.MergeBase(c.t.Context(), c.tree, &c.task, tip, c.base())
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, err)
 }
 
 // wantDraft checks that the worktree is clean and has conflict markers, and that same.txt has some
@@ -145,9 +138,7 @@ func (c *clash) wantResolved() {
 		c.t.Fatalf("unresolved %v, %v", left, err)
 	}
 	commit, err := c.Repo.Combine(c.t.Context(), "T1", resolved, c.base())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, err)
 	if got := c.shell(c.dir, "git show "+commit+":same.txt; git show "+commit+
 		":new.txt; git merge-base --is-ancestor WORK "+commit+"; git rev-list "+
 		commit); !strings.HasPrefix(got, "both\nsecond\n") ||
@@ -241,7 +232,8 @@ func TestConflictWithTheLatestBase(t *testing.T) {
 // A conflict that a person has resolved in the worktree, or that the base no longer has, is over.
 func TestConflictIsOver(t *testing.T) {
 	for name, resolve := range map[string]string{
-		"merged by hand":        "cd " + trees + "/T1; git reset -q --hard WORK; git merge -q main || :; echo both >same.txt; git commit -qam merged",
+		"merged by hand": "cd " + trees +
+			"/T1; git reset -q --hard WORK; git merge -q main || :; echo both >same.txt; git commit -qam merged",
 		"the base is as before": "git reset -q --hard HEAD~1; git commit -q --allow-empty -m empty",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/planload"
 	"signalbox/internal/run/questions"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/output"
 )
 
@@ -183,9 +184,7 @@ func TestWorkByHandWithoutChecks(t *testing.T) {
 		log := &output.Buffer{}
 		c, err := New(t.Context(), s.box, s.project,
 			&Options{Roles: roles, Log: slog.New(slog.NewTextHandler(log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for range 2 {
 			if err := c.dispatch(t.Context()); err != nil || c.isBusy() {
 				t.Errorf("dispatched: %v", err)
@@ -239,9 +238,7 @@ func TestWorkByHandOfAStoppedCrew(t *testing.T) {
 	r.halt()
 	// releases what a crew that was stopped while it claimed could not
 	next, err := New(t.Context(), s.box, s.project, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer next.Close()
 	if w := s.work("w"); w.Phase != signalbox.PhaseCIPending || w.Lease != nil || w.Checks != nil {
 		t.Errorf("work %+v", w)
@@ -289,9 +286,7 @@ func TestWorkByHandOfSeveralCrews(t *testing.T) {
 	follow.halt()
 	held := 0
 	for e, err := range s.box.Events(t.Context(), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		switch e.Type {
 		case rules.TypeLeaseGranted:
 			held++

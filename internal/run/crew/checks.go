@@ -197,9 +197,8 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 // may have done the work.
 func (s *session) saveByHand(ctx context.Context) (string, error) {
 	if !s.crew.project.Repo.HasTree(s.work) && s.crew.exchange.Shared() {
-		return "", &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("the work was done by hand on another machine, and is not saved"),
-			Hint: "start signalbox there, with the role ci"}
+		return "", signalbox.CodeUsage.Errorf("start signalbox there, with the role ci",
+			"the work was done by hand on another machine, and is not saved")
 	}
 	tree, err := s.crew.project.Repo.Open(ctx, s.work)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // An agent that asks an expert frees its slot, and continues under the same lease with the advice.
@@ -81,9 +82,7 @@ on expert *:
 	s.wantCompleted("T1", "T2", "T3")
 	live := map[string]bool{}
 	for e, err := range s.box.Events(t.Context(), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		switch e.Type {
 		case rules.TypeLeaseGranted:
 			if live[e.Work] = true; len(live) > 1 {

@@ -21,6 +21,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // needSandbox skips a test on a system that cannot enforce a sandbox.
@@ -69,9 +70,7 @@ func TestAgentsAndChecksAreContained(t *testing.T) {
 	})
 	s.run()
 	allowed, err := os.ReadFile(filepath.Join(s.root, "allowed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := strings.Join(good, "\n") + "\n"
 	if diff := cmp.Diff(want, string(allowed)); diff != "" {
 		t.Errorf("the agent (-want +got):\n%s", diff)
@@ -132,9 +131,7 @@ func TestCriticReachesItsModelOnly(t *testing.T) {
 	visited := make(chan string, 16)
 	listen := func(name string) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var running sync.WaitGroup
 		running.Go(func() {
 			for {
@@ -160,9 +157,7 @@ cat <<'END'
 {"type":"result","subtype":"success","is_error":false,"result":"REVIEW_PASSED: T1","session_id":"S"}
 END
 `
-	if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(bin, "claude"), []byte(text), 0o700))
 	s := set(t, scene{
 		plan: task("T1"), git: true,
 		settings: fmt.Sprintf(
@@ -290,14 +285,10 @@ func TestSessionFilesArePrivate(t *testing.T) {
 func (s *stage) blobText(digest [32]byte) string {
 	s.t.Helper()
 	r, err := s.box.Journal.GetBlob(s.t.Context(), digest)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	defer r.Close()
 	text, err := io.ReadAll(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return string(text)
 }
 
@@ -312,9 +303,7 @@ func TestLoginsOfKilledAgents(t *testing.T) {
 		Config: config.Default(), Box: s.box.Dir}
 	killed := site.Agent(contain.Agent{Name: "a", Config: config.Agent{Preset: config.PresetCodex},
 		Role: "developer", Work: "T9", Dir: s.root})
-	if err := killed.Prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, killed.Prepare())
 	renewed := strings.NewReplacer("at-1", "at-2", "rt-1", "rt-2").Replace(login)
 	s.write("project/.signalbox/state/T9/developer-a/.codex/auth.json",
 		strings.Replace(renewed, "{", `{"OPENAI_API_KEY": "sk", `, 1))

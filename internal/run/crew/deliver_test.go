@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/must"
 )
 
 // fakeForge is a forge with one repository, whose requests a test decides about.
@@ -104,9 +105,7 @@ func setRemote(t *testing.T, sc scene) (*stage, *fakeForge) {
 	s.box.Config.Deliver.Remote = f.remote // the configuration must name a folder itself
 	repo, err := workspace.Find(t.Context(), s.root,
 		filepath.Join(s.root, box.FolderName, workspace.TreesFolder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.project.Repo = repo
 	return s, f
 }

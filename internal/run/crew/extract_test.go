@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -72,9 +73,7 @@ func TestExtract(t *testing.T) {
 		sig := parseSignal(t, test.text)
 		covered[sig.Name] = true
 		got, err := extract(sig, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", test.text, diff)
 		}
@@ -129,17 +128,14 @@ Target Files: hole.go
 SUB-TASK: T1-b Fill it
 Blocked By: T1-a, T9
 `), (&session{crew: &Crew{box: s.box}}).put)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if len(said.SubTasks) != 2 || said.Confidence != "MEDIUM" {
 		t.Fatalf("fields: %+v", said)
 	}
 	var got plan.Task
-	if err := json.Unmarshal([]byte(s.text(said.SubTasks[0].Text)), &got); err != nil {
-		t.Fatal(err)
-	}
-	want := plan.Task{ID: "T1-a", Title: "Dig the hole", Work: "deep", Criteria: []string{"it is deep", "it is round"}, Files: []string{"hole.go"}}
+	must.Succeed(t, json.Unmarshal([]byte(s.text(said.SubTasks[0].Text)), &got))
+	want := plan.Task{ID: "T1-a", Title: "Dig the hole", Work: "deep",
+		Criteria: []string{"it is deep", "it is round"}, Files: []string{"hole.go"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -19,12 +20,8 @@ func TestConflictingFiles(t *testing.T) {
 	for _, name := range []string{"a.go", "b.go", "my file.go", "odd, name.go", "Makefile",
 		"sub/c d.go"} {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must.Succeed(t, os.WriteFile(name, nil, 0o644))
 	}
 	for _, test := range []struct{ text, want string }{
 		{"a.go", "a.go"},

@@ -8,6 +8,7 @@ import (
 
 	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // planted are files that programs obey, in a home folder.
@@ -193,9 +194,7 @@ func TestHomesOfAKilledCrewAreRemoved(t *testing.T) {
 	}
 	s.write(filepath.Join("project", ".signalbox", "cache/g-killed.lock"), "")
 	c, err := New(t.Context(), s.box, s.project, &Options{seams: seams{delays: shortDelays()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer c.Close()
 	var left []string
 	for _, pattern := range []string{"state/T1/*", "state/T1/.layers", "cache/g-*", "tmp/home-*"} {

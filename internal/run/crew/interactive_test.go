@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/output"
 )
 
@@ -214,9 +215,7 @@ on developer T1:
 			}
 			return time.Now()
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	before := s.box
 	t.Cleanup(func() {
 		s.box = before
@@ -289,11 +288,10 @@ func TestLiveObjects(t *testing.T) {
 	} {
 		var shown []string
 		crew := &Crew{opts: Options{Live: func(a agent.Activity) { shown = append(shown, a.Text) },
-			seams: seams{delays: defaultDelays()}}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+			seams: seams{delays: defaultDelays()}},
+			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 		h, err := newListener(&session{crew: crew}, test.format, false, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, piece := range test.pieces {
 			if _, err := h.Write([]byte(piece)); err != nil {
 				t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 )
 
@@ -23,9 +24,7 @@ func (s *stage) invite() *box.Invitation {
 	if err == nil {
 		invitation, err = box.ParseInvitation(invitation.Token(), time.Now())
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return invitation
 }
 
@@ -34,9 +33,7 @@ func (s *stage) invite() *box.Invitation {
 func TestJoin(t *testing.T) {
 	pgserver.Need(t)
 	server, err := pgserver.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { server.Stop() })
 	s := set(t, scene{plan: task("T1"), git: true,
 		settings: fmt.Sprintf("journal: %q\n", server.Address)})
@@ -47,9 +44,7 @@ func TestJoin(t *testing.T) {
 	without := &box.Options{KeyFile: filepath.Join(s.dir, "no-such-key")}
 	dir := filepath.Join(s.dir, "second")
 	joined, err := transport.Join(t.Context(), dir, s.invite(), without)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !joined.Cloned || joined.ID != s.box.ID() ||
 		joined.Box != filepath.Join(dir, box.FolderName) {
 		t.Errorf("joined: %+v", joined)
@@ -63,18 +58,14 @@ func TestJoin(t *testing.T) {
 	if dirty := m.git("status", "--porcelain"); dirty != "" {
 		t.Errorf("the clone is not clean: %s", dirty)
 	}
-	if err := os.WriteFile(filepath.Join(joined.Box, config.FileName), []byte(s.settings()),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(joined.Box, config.FileName), []byte(s.settings()),
+		0o600))
 	if m.box, err = box.Open(t.Context(), joined.Box, without); err != nil {
 		t.Fatal(err)
 	}
 	defer m.box.Close()
 	repo, err := workspace.Find(t.Context(), dir, filepath.Join(joined.Box, workspace.TreesFolder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	m.project = project.Project{Root: dir, Repo: repo}
 	m.load(task("T1") + task("T2"))
 	m.run()

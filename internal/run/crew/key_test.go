@@ -7,6 +7,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // wantHidden checks that none of the keys is recorded anywhere but in the output of an agent.
@@ -14,9 +15,7 @@ func (s *stage) wantHidden(keys []string) {
 	s.t.Helper()
 	var texts []string
 	for e, err := range s.box.Events(context.Background(), 0) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, err)
 		texts = append(texts, string(e.Data))
 	}
 	for _, started := range all[rules.AgentStarted](s, "") {

@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 // deafProgram ignores that it is told to end, and is killed when its grace is over, as
@@ -106,9 +107,7 @@ func TestDeafProgramEndsWithItsLease(t *testing.T) {
 			running, err := process.Start(process.Spec{Argv: []string{sh, "-c", script},
 				Dir: t.TempDir(), Env: process.Environ(), Stdout: ready,
 				Grace: s.crew.box.Config.Grace}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer running.Stop(0)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			s.cancel = cancel

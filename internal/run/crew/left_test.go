@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/checkrun"
+	"signalbox/internal/testkit/must"
 )
 
 // leaver starts programs; one leaves processes behind that do not end before gone is closed.
@@ -114,9 +115,7 @@ func TestProcessesAreLeft(t *testing.T) {
 				t.Errorf("failed: %+v", failed.Body)
 			}
 			for e, err := range s.box.Events(t.Context(), 0) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				if slices.Contains(tt.none, e.Type) && e.Work == "T1" && e.Seq < failed.Seq {
 					t.Errorf("%s is recorded: %s", e.Type, e.Data)
 				}
@@ -127,9 +126,7 @@ func TestProcessesAreLeft(t *testing.T) {
 				t.Errorf("the register has %+v, %v", crews, err)
 			}
 			lock, err := os.Open(r.crew.lockFile("T1"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if locked, err := durable.TryLockFile(lock); locked || err != nil {
 				t.Errorf("the work is not locked: %v", err)
 			}

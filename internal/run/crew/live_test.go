@@ -12,6 +12,7 @@ import (
 	"signalbox"
 	"signalbox/internal/contain"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 )
 
 // What a running agent writes is in a file that others can follow, unless its signals have a key.
@@ -57,13 +58,9 @@ func TestLiveTranscriptOfAKilledCrew(t *testing.T) {
 	c := &Crew{box: s.box}
 	name := agent.LiveTranscript(s.box.Dir, "w-0123456789ab.3")
 	file, err := createTranscript(name, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	file.Close()
-	if err := c.removeTemps("w-0123456789ab"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.removeTemps("w-0123456789ab"))
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
 	}

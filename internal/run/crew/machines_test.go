@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 )
 
@@ -44,22 +45,14 @@ func (s *stage) machine(name string) *stage {
 func (s *stage) join() {
 	s.t.Helper()
 	dir := filepath.Join(s.root, box.FolderName)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, os.MkdirAll(dir, 0o700))
+	must.Succeed(s.t, os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600))
 	repo, err := workspace.Find(s.t.Context(), s.root, filepath.Join(dir, workspace.TreesFolder))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	s.project = project.Project{Root: s.root, Repo: repo}
 	opened, err := box.Open(s.t.Context(), s.box.Dir,
 		&box.Options{KeyFile: filepath.Join(s.dir, "key")})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	s.t.Cleanup(func() { opened.Close() })
 	ledger := *opened.Ledger
 	ledger.Dir = dir
@@ -88,9 +81,7 @@ func synced(t *testing.T, files []string, machines ...*stage) {
 	t.Helper()
 	for _, m := range machines {
 		known := ""
-		if err := m.box.Engine.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, m.box.Engine.Refresh(t.Context()))
 		m.box.Engine.View(func(s *rules.State) { known = s.Base() })
 		if here := m.git("rev-parse", "main"); here != known {
 			t.Errorf("%s is at %s, the ledger at %s", m.root, here, known)
@@ -164,9 +155,7 @@ on developer T1 attempt 2:
 			// A machine that joins now needs nothing but the ledger.
 			c := *a
 			c.root = filepath.Join(a.dir, "c")
-			if err := transport.Clone(t.Context(), a.box, c.root); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, transport.Clone(t.Context(), a.box, c.root))
 			c.join()
 			synced(t, []string{"T1.done", "T1.second", "T2.done"}, &c)
 		})
@@ -217,9 +206,7 @@ on developer T1 attempt 3:
 		t.Errorf("the second author had %q", got)
 	}
 	tree := filepath.Join(a.box.Dir, workspace.TreesFolder, "T1")
-	if err := os.WriteFile(filepath.Join(tree, "local"), []byte("local\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(tree, "local"), []byte("local\n"), 0o600))
 	if o := a.fill(nil).end(); o.Standing != rules.StandingComplete {
 		t.Fatalf("the run ended %s", o.Standing)
 	}
@@ -310,10 +297,8 @@ func TestMachineComesBack(t *testing.T) {
 	b := a.machine("b")
 	b.fill([]signalbox.Role{signalbox.RoleExpert}).halt() // it knows the base
 	a.fill(nil).end()
-	if err := os.WriteFile(filepath.Join(b.root, "by-hand"), []byte("by hand\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(b.root, "by-hand"), []byte("by hand\n"),
+		0o600))
 	b.git("add", "by-hand")
 	b.git("commit", "-q", "-m", "by hand")
 	b.fill(nil).end()
@@ -331,17 +316,13 @@ func TestBaseConflict(t *testing.T) {
 	b := a.machine("b")
 	b.fill([]signalbox.Role{signalbox.RoleExpert}).halt()
 	a.fill(nil).end()
-	if err := os.WriteFile(filepath.Join(b.root, "T1.done"), []byte("mine\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(b.root, "T1.done"), []byte("mine\n"), 0o600))
 	person := []string{"-c", "user.name=me", "-c", "user.email=me@localhost"}
 	b.git("add", "T1.done")
 	b.git(append(person, "commit", "-q", "-m", "mine")...)
 	mine := b.git("rev-parse", "main")
 	a.load(task("T1") + task("T2"))
-	if err := b.box.Engine.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.box.Engine.Refresh(t.Context()))
 	b.fill(nil).end() // it works with the base of the ledger
 	b.wantCompleted("T2")
 	if now := b.git("rev-parse", "main"); now != mine {
@@ -363,9 +344,7 @@ func TestBaseConflict(t *testing.T) {
 // A machine has the name of its node only in a cluster that has the ledger.
 func TestMachineName(t *testing.T) {
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for journal, want := range map[string]string{
 		config.JournalCluster:                        "node-of-the-cluster",
 		"postgres://signalbox@db.example.com/signal": host,
@@ -384,12 +363,8 @@ func TestAnotherBranchIsNotTheBase(t *testing.T) {
 	b := a.machine("b")
 	a.fill([]signalbox.Role{signalbox.RoleExpert}).halt()
 	b.git("switch", "-q", "-c", "feature")
-	if err := b.project.Repo.UseBase(t.Context(), "feature"); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.box.Engine.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.project.Repo.UseBase(t.Context(), "feature"))
+	must.Succeed(t, b.box.Engine.Refresh(t.Context()))
 	_, err := New(t.Context(), b.box, b.project, &Options{seams: seams{machines: true}})
 	if signalbox.CodeOf(err) != signalbox.CodeUsage || !strings.Contains(signalbox.HintOf(err),
 		"git switch main") {
@@ -445,9 +420,7 @@ func TestMachinesDeliver(t *testing.T) {
 func TestMachinesOnPostgres(t *testing.T) {
 	pgserver.Need(t)
 	server, err := pgserver.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := server.Stop(); err != nil {
 			t.Error(err)
@@ -462,19 +435,13 @@ func TestMachinesOnPostgres(t *testing.T) {
 	b.root = filepath.Join(a.dir, "b")
 	a.scene.options.Roles, b.scene.options.Roles = authors, judges
 	first := a.begin()
-	if err := a.box.Engine.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := transport.Clone(t.Context(), a.box, b.root); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, a.box.Engine.Refresh(t.Context()))
+	must.Succeed(t, transport.Clone(t.Context(), a.box, b.root))
 	b.write(filepath.Join("b", box.FolderName, config.FileName), b.settings())
 	b.write(filepath.Join("b", box.FolderName, ".gitignore"), "*\n")
 	opened, err := box.Open(t.Context(), filepath.Join(b.root, box.FolderName),
 		&box.Options{KeyFile: filepath.Join(a.dir, "key")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { opened.Close() })
 	b.box = opened
 	if b.project, err = project.Find(t.Context(), opened.Config, b.root, opened.Dir); err != nil {

@@ -18,9 +18,9 @@ import (
 func (s *session) merge(ctx context.Context) error {
 	repo, w := s.crew.project.Repo, s.workItem()
 	if repo == nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("cannot merge: this machine uses a shared workspace, not a git repository"),
-			Hint: "run the crew in a clone of the repository, or set workspace: shared in the box's configuration"}
+		return signalbox.CodeUsage.Errorf(
+			"run the crew in a clone of the repository, or set workspace: shared in the box's configuration",
+			"cannot merge: this machine uses a shared workspace, not a git repository")
 	}
 	if w.Task.Commit == "" {
 		return errNoCommit

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/turnprompt"
+	"signalbox/internal/testkit/must"
 )
 
 func TestPauseAndResume(t *testing.T) {
@@ -172,9 +173,7 @@ on developer *:
 	for _, r := range []*running{one, two} {
 		r.complete()
 	}
-	if err := s.box.Engine.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.box.Engine.Refresh(t.Context()))
 	s.wantCompleted("T1", "T2", "T3", "T4")
 	if n := len(all[rules.AgentStarted](s, "")); n != 12 {
 		t.Errorf("%d agents were started, want 12", n)
@@ -299,9 +298,7 @@ func TestInvalidTemplate(t *testing.T) {
 		!strings.Contains(err.Error(), "can't evaluate field Nothing") {
 		t.Errorf("error %v", err)
 	}
-	if err := os.Remove(filepath.Join(s.box.Dir, "mine.md")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(s.box.Dir, "mine.md")))
 	if _, err := New(t.Context(), s.box, s.project, nil); err == nil ||
 		!strings.Contains(err.Error(), "mine.md") {
 		t.Errorf("error %v", err)
@@ -316,9 +313,7 @@ func TestRedactedText(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := turnprompt.Show(t.Context(), s.box, "main", signalbox.RoleDeveloper, "T1", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	wantIn(t, string(text), "(this text was redacted)", "    READY_FOR_REVIEW: T1\n")
 	s.run()
 	s.wantCompleted("T1")

@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 )
 
@@ -224,9 +225,7 @@ on developer *:
 	line.awaitFailures(t, 10)
 	line.plugIn()
 	r.complete()
-	if err := s.box.Engine.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.box.Engine.Refresh(t.Context()))
 	s.wantCompleted("T1", "T2", "T3")
 	s.wantStartedOnce("T1", "T2", "T3")
 	log := s.log.String()
@@ -358,18 +357,14 @@ func testSkewedClocks(t *testing.T, ttl, skew, quiet time.Duration, renewals int
 		opts := *opts
 		opts.Now = now
 		b, err := box.Open(t.Context(), filepath.Join(dir, "box"), &opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() { b.Close() })
 		return b
 	}
 	do := func(b *box.Box, c rules.Command) rules.Answer {
 		t.Helper()
 		answer, err := b.Engine.Do(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return answer
 	}
 	now := time.Now().Round(0) // the true time, which the clock of the first machine shows
@@ -419,9 +414,7 @@ func testSkewedClocks(t *testing.T, ttl, skew, quiet time.Duration, renewals int
 func TestPlanSurvivesOutagesOfPostgreSQL(t *testing.T) {
 	pgserver.Need(t)
 	server, err := pgserver.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { server.Stop() })
 	s := set(t, scene{plan: task("T1") + task("T2") + task("T3") + task("T4"), git: true,
 		settings: fmt.Sprintf("journal: %q\nslots: 2\n", server.Address)})
@@ -440,21 +433,15 @@ func TestPlanSurvivesOutagesOfPostgreSQL(t *testing.T) {
 	}
 	restart := func(stop func() error) {
 		t.Helper()
-		if err := errors.Join(stop(), server.Restart()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(stop(), server.Restart()))
 	}
 	started(1)
 	restart(server.Kill)
 	started(4)
-	if err := server.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, server.Pause())
 	s.await("the outage is noticed",
 		func() bool { return strings.Contains(s.log.String(), "the ledger cannot be reached") })
-	if err := server.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, server.Resume())
 	started(7)
 	restart(server.ShutDown)
 	r.complete("T1", "T2", "T3", "T4")

@@ -8,6 +8,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 )
 
 // peer is another crew of this machine that holds a lease and has an agent at work.
@@ -35,9 +36,7 @@ func (s *stage) startPeerWith(b *box.Box) *peer {
 	session := p.owner.ID() + ".1"
 	answer, err := b.Engine.Do(s.t.Context(), rules.Dispatch{Roles: rules.DispatchRoles(),
 		Session: session, Actor: "peer", Lease: box.NewID("l"), TTL: time.Hour, ByHand: 1})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	p.held, p.epoch = answer.Work, answer.Lease.Epoch
 	spec := process.Spec{Argv: []string{"sleep", "1000"},
 		Env: append(process.Environ(), process.SessionVariable+"="+session)}
@@ -56,9 +55,7 @@ func (s *stage) startPeerWith(b *box.Box) *peer {
 // From then on a running crew may end it.
 func (p *peer) die() {
 	p.t.Helper()
-	if err := p.owner.Leave(); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.owner.Leave())
 }
 
 // wantAlive checks that the agent runs.
@@ -83,9 +80,7 @@ func TestNewReapsOrphans(t *testing.T) {
 	p.die()
 	p.wantAlive()
 	c, err := New(t.Context(), s.box, s.project, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer c.Close()
 	p.wantReaped()
 	if w := s.work(p.held); w.Lease != nil {
@@ -98,19 +93,13 @@ func TestNewReapsOrphans(t *testing.T) {
 func TestReapedLeaseIsReleased(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	c, err := New(t.Context(), s.box, s.project, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer c.Close()
 	p := s.startPeerWith(s.open())
 	p.die()
-	if err := c.reapOrphans(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.reapOrphans(t.Context()))
 	p.wantReaped()
-	if err := s.box.Engine.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.box.Engine.Refresh(t.Context()))
 	if w := s.work(p.held); w.Lease != nil {
 		t.Errorf("%s is still held: %+v", p.held, w.Lease)
 	}
@@ -121,16 +110,12 @@ func TestNewLeavesPeersAlone(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	p := s.startPeer()
 	c, err := New(t.Context(), s.box, s.project, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer c.Close()
 	if !p.agent.ID().Alive() || s.work(p.held).Lease == nil {
 		t.Error("the other crew lost its agent or its lease")
 	}
-	if err := p.owner.Leave(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.owner.Leave())
 }
 
 // A running crew takes over from one that is killed, long before the lease expires.
@@ -150,9 +135,7 @@ func TestPeerIsKilled(t *testing.T) {
 func TestSuccessorReapsOrphans(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	c, err := New(t.Context(), s.box, s.project, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer c.Close()
 	p := s.startPeer()
 	p.die()

@@ -11,6 +11,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // setupRuns returns the roles for which setup commands ran on a work item, in order.
@@ -141,9 +142,7 @@ func TestSetupFailureAsksOnce(t *testing.T) {
 	if n := len(all[rules.AgentFailed](s, "")); n > 0 || agentsStarted(s) > 0 {
 		t.Errorf("%d failures were counted, and %d agents started", n, agentsStarted(s))
 	}
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(flag, nil, 0o600))
 	s.answer("again")
 	s.run()
 	s.wantCompleted("T1", "T2")
@@ -332,9 +331,7 @@ on developer T1:
 func TestSetupIsContained(t *testing.T) {
 	needSandbox(t)
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(secret, []byte("x"), 0o600))
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
 		settings: "sandbox: enforce\nroles: {developer: {agent: shell}, critic: {agent: shell}, auditor: {agent: shell}}\n" +
 			"setup: [{name: modules, command: 'sh setup.sh'}]\nchecks: [{name: cache, command: 'test \"$(cat $HOME/cache)\" = ci'}]\n",
@@ -403,9 +400,7 @@ func TestPreparationFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			blocked := filepath.Join(t.TempDir(), "file")
-			if err := os.WriteFile(blocked, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(blocked, nil, 0o600))
 			s := set(t, scene{git: true, plan: task("T1"), settings: test.settings,
 				files: map[string]string{".gitignore": ".env\n.signalbox\n"},
 				options: Options{LeaveQuestions: true,

@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/must"
 )
 
 // runningProcesses returns the pids of a box's agents, and of what they started, that are still
@@ -68,9 +69,7 @@ on developer T1:
 		t.Errorf("what is not saved: %s", got)
 	}
 	for _, name := range []string{"T1.done", "more"} {
-		if err := os.WriteFile(filepath.Join(tree, name), []byte("later\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(tree, name), []byte("later\n"), 0o600))
 	}
 	s.run()
 	if got := s.git("ls-tree", "-r", "--name-only", "main"); got != "T1.done\nsurvivor" {

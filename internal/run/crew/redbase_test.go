@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // agentsStarted returns how many agents were started.
@@ -17,10 +18,8 @@ func agentsStarted(s *stage) int { return len(all[rules.AgentStarted](s, "")) }
 func (s *stage) add(name, text string) {
 	s.t.Helper()
 	name = filepath.Join(s.project.Root, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
-		os.WriteFile(name, []byte(text), 0o644)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+		os.WriteFile(name, []byte(text), 0o644)))
 }
 
 // commitByHand commits on the base, as a person does.
@@ -117,14 +116,10 @@ const withheldVariable = "CREW_TEST_DATABASE"
 func TestRedBaseBySandbox(t *testing.T) {
 	needSandbox(t)
 	dir, err := os.MkdirTemp("/tmp", "") // what is in /dev, a sandbox has itself
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	tool := filepath.Join(dir, "mytool")
-	if err := os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o755))
 	const variable = "the check uses $" + withheldVariable +
 		", which is in your environment but is not passed on (add env_pass: [" + withheldVariable +
 		"] to the check)"

@@ -58,9 +58,9 @@ func (s *session) openSocket() (close func(), err error) {
 func (s *session) handleCall(ctx context.Context,
 	r agentsocket.Request) (agentsocket.Reply, error) {
 	if r.Session != s.id {
-		return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeFailed, Hint: "use the " +
-			agentsocket.Variable + " of your own session",
-			Err: fmt.Errorf("session '%s' may not use the socket of session '%s'", r.Session, s.id)}
+		return agentsocket.Reply{}, signalbox.CodeFailed.Errorf("use the "+
+			agentsocket.Variable+" of your own session",
+			"session '%s' may not use the socket of session '%s'", r.Session, s.id)
 	}
 	if r.Call == agentsocket.CallExit {
 		accepted, err := s.acceptExit(ctx, r)
@@ -77,16 +77,16 @@ func (s *session) handleCall(ctx context.Context,
 		return agentsocket.Reply{}, s.recordTurn(ctx, r.Turn)
 	case agentsocket.CallMCP:
 		if s.crew.opts.MCP == nil {
-			return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeFailed,
-				Err: errors.New("this run does not serve MCP to its agents")}
+			return agentsocket.Reply{}, signalbox.CodeFailed.Errorf("",
+				"this run does not serve MCP to its agents")
 		}
 		agent := AgentSession{ID: s.id, Work: s.work, Role: s.role, Epoch: s.epoch, Secret: s.secret}
 		return agentsocket.Reply{Stream: func(ctx context.Context, conn io.ReadWriter) error {
 			return s.crew.opts.MCP(ctx, s.crew.box, agent, conn)
 		}}, nil
 	}
-	return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeUsage,
-		Err: fmt.Errorf("unknown call %q", r.Call)}
+	return agentsocket.Reply{}, signalbox.CodeUsage.Errorf("",
+		"unknown call %q", r.Call)
 }
 
 // checkCall refuses a call without the secret of the lease, or under a lease that is over.
@@ -171,8 +171,8 @@ func (s *session) showWork(ctx context.Context, name string) (questions.WorkDeta
 	var w *rules.Work
 	s.crew.box.Engine.View(func(state *rules.State) { w, _ = state.Find(name) })
 	if w == nil || w.ID != s.work {
-		return questions.WorkDetails{}, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("session '%s' may only see its own work, '%s'", s.id, s.work)}
+		return questions.WorkDetails{}, signalbox.CodeFailed.Errorf("",
+			"session '%s' may only see its own work, '%s'", s.id, s.work)
 	}
 	return questions.Details(ctx, s.crew.box, w)
 }

@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/questions"
+	"signalbox/internal/testkit/must"
 )
 
 // variables are those of an agent, which its script wrote to a file.
@@ -179,8 +180,8 @@ func TestSocketOfAnotherSession(t *testing.T) {
 }
 
 // What the agent wrote counts more than what was submitted, which could be by code that the agent
-// tests. A submitted exit signal is recorded beside the verdict in the agent's reply: as completion if
-// both agree, as refused otherwise.
+// tests. A submitted exit signal is recorded beside the verdict in the agent's reply: as completion
+// if both agree, as refused otherwise.
 func TestWrittenVerdictCountsMore(t *testing.T) {
 	for reason, want := range map[string]string{"completed": "completed",
 		"blocked": "refused as superseded"} {
@@ -337,9 +338,7 @@ func TestMCPOfASession(t *testing.T) {
 	env := s.variables("T1.env")
 	conn, err := agentsocket.Connect(t.Context(), env["SIGNALBOX_SOCKET"],
 		env.request(agentsocket.CallMCP))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer conn.Close()
 	hello := make([]byte, len("hello\n"))
 	if _, err := io.ReadFull(conn, hello); string(hello) != "hello\n" {
@@ -381,9 +380,7 @@ func TestTempOfALongPath(t *testing.T) {
 		strings.Repeat("x", 100))}}}
 	session := box.NewID("w") + ".1" // random, because tests share the folder
 	dir, err := c.makeTemp(session)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer os.RemoveAll(dir)
 	if filepath.Base(dir) != "signalbox-"+session ||
 		len(dir) > agentsocket.MaxPath-len(socketName) {
@@ -411,28 +408,18 @@ func TestTempOfAKilledCrew(t *testing.T) {
 	p := s.startPeer()
 	c := &Crew{box: s.box}
 	mine, err := c.makeTemp(p.owner.ID() + ".1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	others, err := c.makeTemp(p.owner.ID() + "0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	locked := filepath.Join(mine, "cache", "locked")
-	if err := errors.Join(os.MkdirAll(filepath.Join(locked, "a"), 0o755),
-		os.Chmod(locked, 0o555)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Join(locked, "a"), 0o755),
+		os.Chmod(locked, 0o555)))
 	s.write("elsewhere/kept", "")
-	if err := os.Symlink(filepath.Join(s.dir, "elsewhere"),
-		filepath.Join(mine, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(filepath.Join(s.dir, "elsewhere"),
+		filepath.Join(mine, "link")))
 	p.die()
 	next, err := New(t.Context(), s.box, s.project, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer next.Close()
 	if _, err := os.Lstat(mine); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder of the killed crew: %v", err)

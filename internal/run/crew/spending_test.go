@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 )
 
 // spender is a developer that never ends by itself. The next one finishes its work.
@@ -310,10 +311,9 @@ func TestClaudeIsToldItsCap(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "claude")
-			if err := os.WriteFile(program, []byte("#!/bin/sh\n[ \"$1\" = --version ] || exit 1\n"+
-				tt.says+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(program,
+				[]byte("#!/bin/sh\n[ \"$1\" = --version ] || exit 1\n"+
+					tt.says+"\n"), 0o700))
 			c := &Crew{opts: Options{seams: seams{delays: &delays{version: time.Minute}}}}
 			for range 2 {
 				got := c.costArguments(t.Context(), tt.command,
@@ -338,9 +338,7 @@ func TestVersionsAreAskedAtTheSameTime(t *testing.T) {
 		text := fmt.Sprintf(
 			"#!/bin/sh\ncd %s\n: >%s\nuntil [ -e %s ]; do sleep 0.05; done\necho 2.1.76\n", dir,
 			names[0], names[1])
-		if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(program, []byte(text), 0o700))
 		programs = append(programs, program)
 	}
 	var both sync.WaitGroup
@@ -377,9 +375,7 @@ cat <<'END'
 {"type":"result","subtype":"success","is_error":false,"result":"READY_FOR_REVIEW: T1","session_id":"S"}
 END
 `, outside)
-	if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(bin, "claude"), []byte(text), 0o700))
 	s := set(t, scene{plan: task("T1"), settings: fmt.Sprintf(`sandbox: {mode: enforce, read: [%q]}
 budget: {turn: {cost: 5}}
 roles: {developer: {agent: fake}}

@@ -31,6 +31,7 @@ import (
 	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/testkit/memory"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/output"
 )
 
@@ -168,10 +169,9 @@ func set(t *testing.T, sc scene) *stage {
 	t.Helper()
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &stage{t: t, scene: sc, dir: dir, root: filepath.Join(dir, "project"), log: &output.Buffer{}}
+	must.Succeed(t, err)
+	s := &stage{t: t, scene: sc, dir: dir, root: filepath.Join(dir, "project"),
+		log: &output.Buffer{}}
 	s.script(sc.script)
 	for name, text := range sc.files {
 		s.write(filepath.Join("project", name), text)
@@ -214,9 +214,7 @@ func (s *stage) open() *box.Box {
 	b, err := box.Open(context.Background(), filepath.Join(s.root, box.FolderName),
 		&box.Options{KeyFile: filepath.Join(s.dir, "key"),
 			Log: slog.New(slog.NewTextHandler(s.log, nil))})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	s.t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -233,19 +231,15 @@ func (s *stage) script(text string) {
 func (s *stage) write(name, text string) {
 	s.t.Helper()
 	name = filepath.Join(s.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
-		os.WriteFile(name, []byte(text), 0o644)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+		os.WriteFile(name, []byte(text), 0o644)))
 }
 
 // settings returns a configuration with the agents player (plain), talker (interactive) and one for
 // each format.
 func (s *stage) settings() string {
 	program, err := os.Executable()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	var b strings.Builder
 	agent := func(name, format, more string) {
 		written := format
@@ -253,9 +247,7 @@ func (s *stage) settings() string {
 			written = "plain"
 		}
 		for _, state := range []string{"codex", "gemini"} {
-			if err := os.MkdirAll(filepath.Join(s.dir, state), 0o700); err != nil {
-				s.t.Fatal(err)
-			}
+			must.Succeed(s.t, os.MkdirAll(filepath.Join(s.dir, state), 0o700))
 		}
 		fmt.Fprintf(&b, "  %s:\n    command: [%q]\n    format: %s\n    sandbox: {read: [%q], write: [%q, %q]}\n    env: {%s: %q, %s: %s, GORACE: atexit_sleep_ms=0, GIT_CONFIG_GLOBAL: %q, CODEX_HOME: %q, GEMINI_CLI_HOME: %q%s}\n",
 			name, program, format, filepath.Join(s.dir, "agents.script"),
@@ -305,9 +297,7 @@ func (s *stage) commit() {
 		"-m", "start")
 	repo, err := workspace.Find(s.t.Context(), s.root,
 		filepath.Join(s.root, box.FolderName, "trees"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	s.project.Repo = repo
 }
 
@@ -334,15 +324,11 @@ func (s *stage) loadAs(name, text string) rules.PlanChange {
 	s.t.Helper()
 	text = "# The plan\n" + text
 	p, err := plan.Parse("plan.md", []byte(text), &plan.Options{Drafts: s.box.Config.Analyst()})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	change, err := planload.Load(s.t.Context(), s.box, p, []byte(text),
 		planload.Options{Actor: "me", Source: name + ".md", ID: name,
 			Shared: s.project.Repo == nil})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return change
 }
 
@@ -366,9 +352,7 @@ func (s *stage) beginIn(b *box.Box, options Options) *running {
 	}
 	options.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	c, err := New(s.t.Context(), b, s.project, &options)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	ctx, stop := context.WithCancelCause(context.Background())
 	r := &running{stage: s, crew: c, stop: stop, over: make(chan struct{})}
 	go func() {
@@ -483,7 +467,8 @@ func (s *stage) beginAuthors() *running {
 // ready waits until T1 is ready for its checks, and stops the crew.
 func (r *running) ready() {
 	r.t.Helper()
-	r.until("T1 is ready", func() bool { return r.work("T1").Phase != signalbox.PhaseImplementation })
+	r.until("T1 is ready",
+		func() bool { return r.work("T1").Phase != signalbox.PhaseImplementation })
 	r.halt()
 }
 
@@ -576,16 +561,12 @@ func all[T any](s *stage, work string) (found []recorded[T]) {
 	s.t.Helper()
 	kind := reflect.TypeFor[T]().Name()
 	for e, err := range s.box.Events(context.Background(), 0) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, err)
 		if e.Type != kind || work != "" && e.Work != work {
 			continue
 		}
 		r := recorded[T]{Seq: e.Seq, Work: e.Work, Session: e.Session}
-		if err := json.Unmarshal(e.Data, &r.Body); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, json.Unmarshal(e.Data, &r.Body))
 		found = append(found, r)
 	}
 	return found
@@ -614,9 +595,7 @@ func none[T any](s *stage, work string) {
 func (s *stage) text(digest signalbox.Hash) string {
 	s.t.Helper()
 	text, err := stored.Blob(context.Background(), s.box, digest)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return string(text)
 }
 
@@ -650,9 +629,7 @@ func (s *stage) story() string {
 func (s *stage) file(name string) string {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.root, name))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return string(text)
 }
 

@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 // fakeProgram runs until it is stopped.
@@ -59,7 +60,8 @@ func supervise(role config.Role, linger time.Duration) *supervised {
 	c := config.Default()
 	c.Roles = map[signalbox.Role]config.Role{signalbox.RoleDeveloper: role}
 	c.Limits.CheckpointsMissed = 3
-	s := &session{crew: &Crew{box: &box.Box{Config: c}, opts: Options{seams: seams{delays: defaultDelays()}}},
+	s := &session{crew: &Crew{box: &box.Box{Config: c},
+		opts: Options{seams: seams{delays: defaultDelays()}}},
 		role: signalbox.RoleDeveloper, work: "T1"}
 	s.leased, s.unlease = context.WithCancel(context.Background())
 	l := &listener{session: s, format: signalbox.FormatClaude, heard: time.Now(),
@@ -135,9 +137,7 @@ func TestCheckpointInTheOutput(t *testing.T) {
 			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
 			signalbox.FormatPlain, false, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if _, err := l.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -158,9 +158,7 @@ func TestPartialExpertRequest(t *testing.T) {
 				box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
 			l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
 				signalbox.FormatPlain, interactive, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer l.close()
 			l.Write([]byte("EXPERT_REQUEST\n"))
 			time.AfterFunc(900*time.Millisecond,
@@ -181,9 +179,7 @@ func TestExpertRequestWhileParked(t *testing.T) {
 			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
 			signalbox.FormatPlain, false, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		l.parked = parked
 		l.collect([]signalbox.Signal{{Name: signalbox.NameExpertRequest,
 			Dialect: signalbox.DialectLine}})
@@ -200,9 +196,7 @@ func TestTranscriptIsBounded(t *testing.T) {
 		box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 	l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
 		signalbox.FormatPlain, false, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer l.close()
 	l.bytes = maxTranscript - 3
 	for _, text := range []string{"12345\n", "READY_FOR_REVIEW: T1\n", "\n\nmore\n"} {

@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 )
 
 func TestFalseClaims(t *testing.T) {
@@ -42,9 +43,7 @@ func TestFalseClaims(t *testing.T) {
 			text += "Environment Verification Matrix:\n| Check | Environment | Exit Code | Result |\n|---|---|---|---|\n" + test.table + "\n"
 		}
 		report := rules.ReportSignal{}
-		if err := (&session{crew: c}).addBody(&report, parseSignal(t, text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, (&session{crew: c}).addBody(&report, parseSignal(t, text)))
 		if diff := cmp.Diff(test.want, c.falseClaims(t.Context(), report.Body, rows)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.table, diff)
 		}
@@ -78,9 +77,7 @@ func TestParseRateLimit(t *testing.T) {
 // Starting a program is tried four times, unless the error is permanent or the session ends.
 func TestStartIsRetried(t *testing.T) {
 	owner, err := agent.Join(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := owner.Leave(); err != nil { // so that Add fails
 		t.Fatal(err)
 	}

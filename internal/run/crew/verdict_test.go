@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/rehearsal"
+	"signalbox/internal/testkit/must"
 )
 
 // agentFormats are the formats that scripted agents write.
@@ -25,16 +26,12 @@ func agentFormats() []signalbox.Format {
 func (s *stage) hear(role signalbox.Role, format signalbox.Format, steps string) *turn {
 	s.t.Helper()
 	script, err := rehearsal.Parse("agent", []byte("on *:\n    "+steps+"\n"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	options := s.scene.options
 	options.delays = defaultDelays()
 	c := &Crew{box: s.box, log: slog.New(slog.DiscardHandler), opts: options}
 	l, err := newListener(&session{crew: c, role: role, work: "T1"}, format, false, "")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	defer l.close()
 	if format == signalbox.FormatAuto {
 		format = signalbox.FormatPlain
@@ -207,9 +204,7 @@ func TestEndOfATurnWithinAPiece(t *testing.T) {
 				box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 			l, err := newListener(&session{crew: c, role: signalbox.RoleCritic, work: "T1"}, format,
 				false, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for piece := range slices.Chunk([]byte(output), size) {
 				l.Write(piece)
 			}
@@ -228,15 +223,12 @@ func TestEndOfATurnWithinAPiece(t *testing.T) {
 func play(t *testing.T, format signalbox.Format, steps string) string {
 	t.Helper()
 	script, err := rehearsal.Parse("agent", []byte("on *:\n    "+steps+"\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var out strings.Builder
 	prompt := "do it"
-	if err := script.Play(context.Background(), rehearsal.Options{Format: format, Prompt: &prompt,
-		Stdout: &out}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, script.Play(context.Background(),
+		rehearsal.Options{Format: format, Prompt: &prompt,
+			Stdout: &out}))
 	return out.String()
 }
 

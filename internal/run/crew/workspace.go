@@ -194,9 +194,9 @@ func (s *session) writeDiff(ctx context.Context, ws *sessionWorkspace, commit st
 
 // errNoCommit is permanent: the branch must not be reviewed or merged instead, because its content
 // is not known.
-var errNoCommit = &signalbox.Error{Code: signalbox.CodeUsage,
-	Err:  errors.New("the work was checked in a shared folder, so there is no commit to review or merge"),
-	Hint: "set workspace: shared again until it is completed, or change its text in the plan, which starts it again"}
+var errNoCommit = signalbox.CodeUsage.Errorf(
+	"set workspace: shared again until it is completed, or change its text in the plan, which starts it again",
+	"the work was checked in a shared folder, so there is no commit to review or merge")
 
 // openAdvisorWorkspace checks out what the asking task has committed, or else the base branch.
 func (s *session) openAdvisorWorkspace(ctx context.Context) (*sessionWorkspace, error) {

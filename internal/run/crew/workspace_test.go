@@ -15,6 +15,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // Checks, reviews and audits see exactly what will be merged, even if a developer hides files from
@@ -101,16 +102,10 @@ on developer T1 attempt 2:
     signal READY_FOR_REVIEW: {task}
 `})
 	tree, err := s.project.Repo.Open(t.Context(), "T1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(tree.Dir, "old.txt"), []byte("old\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(filepath.Join(tree.Dir, "old.txt"), []byte("old\n"), 0o644))
 	old, _, err := tree.Save(t.Context(), "old")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.run()
 	if saw, then := s.file(".signalbox/saw"), s.file(".signalbox/saw-then"); saw != "" ||
 		then != "mine.txt\n" {
@@ -138,9 +133,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 		if err == nil {
 			_, _, err = tree.Save(t.Context(), "more")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	s.git("branch", "signalbox/T2", "main")
 	s.write("project/.signalbox/tmp/prompt-1.md", "secret")
@@ -148,10 +141,8 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	// young however slow this machine is
 	old, young := time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
 	for name, modified := range map[string]time.Time{"prompt-1.md": old, "prompt-2.md": young} {
-		if err := os.Chtimes(filepath.Join(s.root, ".signalbox/tmp", name), modified,
-			modified); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chtimes(filepath.Join(s.root, ".signalbox/tmp", name), modified,
+			modified))
 	}
 	next := func() {
 		t.Helper()
@@ -159,14 +150,10 @@ func TestLeftoversAreRemoved(t *testing.T) {
 		if err == nil {
 			err = c.Close()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	running, err := New(t.Context(), s.box, s.project, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := s.git("for-each-ref", "--format=%(refname:short)",
 		"refs/heads"); got != "main\nsignalbox/other" {
 		t.Errorf("branches: %q", got)
@@ -186,15 +173,11 @@ func TestLeftoversAreRemoved(t *testing.T) {
 		}
 	}
 	prompts("prompt-2.md")
-	if err := os.Chtimes(filepath.Join(s.root, ".signalbox/tmp/prompt-2.md"), old,
-		old); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chtimes(filepath.Join(s.root, ".signalbox/tmp/prompt-2.md"), old,
+		old))
 	next()
 	prompts("prompt-2.md") // it may belong to the running crew
-	if err := running.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, running.Close())
 	next()
 	prompts("")
 }
@@ -214,9 +197,7 @@ func TestTemporaryWorkspaceFailure(t *testing.T) {
 			t.Fatal("it was not retried")
 		}
 	}
-	if err := os.Remove(filepath.Join(s.root, ".git/worktrees")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(s.root, ".git/worktrees")))
 	r.complete("T1")
 	none[rules.AgentFailed](s, "")
 }

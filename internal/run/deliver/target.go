@@ -7,7 +7,6 @@ package deliver
 
 import (
 	"context"
-	"fmt"
 	"os/exec"
 	"strings"
 
@@ -74,9 +73,9 @@ func newForge(d config.Deliver, remote string) (forge.Forge, error) {
 		program = d.Command[0]
 	}
 	if _, err := exec.LookPath(program); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("the program %s, which opens pull requests, was not found", program),
-			Hint: "install it, or set deliver.forge or deliver.command to another one"}
+		return nil, signalbox.CodeNotFound.Errorf(
+			"install it, or set deliver.forge or deliver.command to another one",
+			"the program %s, which opens pull requests, was not found", program)
 	}
 	return f, nil
 }
@@ -86,9 +85,8 @@ func (t *Target) Push(
 	ctx context.Context, work string, last *rules.DeliveredTask, d *rules.Delivery,
 ) error {
 	if t.remote == "" { // another process has configured it since
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("this process does not know where to push %s", d.Branch),
-			Hint: "stop it and start it again"}
+		return signalbox.CodeUsage.Errorf("stop it and start it again",
+			"this process does not know where to push %s", d.Branch)
 	}
 	p := workspace.Push{Task: work, Remote: t.remote, Commit: d.Commit}
 	if last != nil {
@@ -104,10 +102,9 @@ func (t *Target) Open(
 	ctx context.Context, work, message string, below []rules.Delivery, d *rules.Delivery,
 ) (err error) {
 	if t.forge == nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: fmt.Errorf("this process does not know how to open a pull request for %s",
-				d.Branch),
-			Hint: "stop it and start it again"}
+		return signalbox.CodeUsage.Errorf("stop it and start it again",
+			"this process does not know how to open a pull request for %s",
+			d.Branch)
 	}
 	title, body, _ := strings.Cut(message, "\n\n")
 	for _, b := range below {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/internal/run/plan"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -28,9 +29,7 @@ func TestWaves(t *testing.T) {
 			p.Tasks = append(p.Tasks, task)
 		}
 		f := &Forecast{Slots: rapid.IntRange(1, 4).Draw(t, "slots")}
-		if err := f.addWaves(t.Context(), nil, p, nil, ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, f.addWaves(t.Context(), nil, p, nil, ""))
 		wave := map[string]int{}
 		for i, tasks := range f.Waves {
 			if len(tasks) == 0 || len(tasks) > f.Slots {

@@ -134,8 +134,8 @@ func (f *Forecast) Error() error {
 	if len(f.Missing) == 0 {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err: fmt.Errorf("the run could not start: %s", missing(len(f.Missing)))}
+	return signalbox.CodeFailed.Errorf("",
+		"the run could not start: %s", missing(len(f.Missing)))
 }
 
 func missing(n int) string {

@@ -32,7 +32,6 @@ package forge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -151,15 +150,13 @@ func New(kind string, o Options) (Forge, error) {
 		return &glab{program: newProgram(o, GLab, "glab"), logs: newLogs()}, nil
 	case Command:
 		if len(o.Command) == 0 || o.Command[0] == "" {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  errors.New("there is no command that opens pull requests"),
-				Hint: "set the command"}
+			return nil, signalbox.CodeUsage.Errorf("set the command",
+				"there is no command that opens pull requests")
 		}
 		return &command{newProgram(o, Command, o.Command...)}, nil
 	}
-	return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-		Err:  fmt.Errorf("there is no forge '%s'", text.Printable(kind)),
-		Hint: "use gh, glab or command"}
+	return nil, signalbox.CodeUsage.Errorf("use gh, glab or command",
+		"there is no forge '%s'", text.Printable(kind))
 }
 
 // KindOf returns the kind of the forge with a remote repository: GH or GLab. The error is a
@@ -175,9 +172,8 @@ func KindOf(remote string) (string, error) {
 	case gitlabHost().MatchString(r.host):
 		return GLab, nil
 	}
-	return "", &signalbox.Error{Code: signalbox.CodeUsage,
-		Err:  fmt.Errorf("it is not known which program opens pull requests on %s", r.host),
-		Hint: "set the forge: gh, glab or command"}
+	return "", signalbox.CodeUsage.Errorf("set the forge: gh, glab or command",
+		"it is not known which program opens pull requests on %s", r.host)
 }
 
 var (

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 const (
@@ -231,9 +232,7 @@ func TestGHAnswersWithoutWhatMatters(t *testing.T) {
 		}
 	}
 	pr, _, err := readGHStatus(strings.Replace(source, "IC_2", "", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := pr.findings(nil); !errors.Is(err, ErrRefused) {
 		t.Errorf("a comment without an id: %v", err)
 	}
@@ -639,9 +638,7 @@ func TestErrors(t *testing.T) {
 
 func TestProgramsThatDoNotAnswer(t *testing.T) {
 	f, err := New(GH, Options{Environ: []string{"PATH=" + t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := f.Open(context.Background(), ghWork()); !errors.Is(err, ErrNotInstalled) ||
 		signalbox.CodeOf(err) != signalbox.CodeNotFound || !strings.Contains(signalbox.HintOf(err),
 		"gh auth login") {
@@ -751,9 +748,7 @@ func FuzzAnswers(f *testing.F) {
 	for _, name := range []string{"gh-view-open.json", "gh-view-merged.json", "gh-lines.json",
 		"glab-open.json", "glab-discussions.json", "glab-jobs.json"} {
 		source, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Succeed(f, err)
 		f.Add(string(source))
 	}
 	f.Add(`{"head":"` + head + `","state":"open","findings":[{"id":"1","summary":"a","body":"b"}]}`)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 // scriptVariable makes this test binary a scripted gh, glab or command. Its value is the folder
@@ -110,17 +111,11 @@ func newStageWith(t *testing.T, kind string, o Options, script ...answer) (Forge
 	t.Helper()
 	s := &stage{t, t.TempDir()}
 	source, err := json.Marshal(script)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(s.dir, "script.json"), source, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(filepath.Join(s.dir, "script.json"), source, 0o600))
 	bin := t.TempDir()
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range []string{"gh", "glab", "mine"} {
 		if err := os.Symlink(binary, filepath.Join(bin, name)); err != nil {
 			t.Skip(err)
@@ -133,9 +128,7 @@ func newStageWith(t *testing.T, kind string, o Options, script ...answer) (Forge
 		o.Timeout = time.Hour
 	}
 	f, err := New(kind, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return f, s
 }
 
@@ -148,9 +141,7 @@ func (s *stage) calls() (all []call) {
 	}
 	for line := range strings.Lines(string(source)) {
 		var c call
-		if err := json.Unmarshal([]byte(line), &c); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, json.Unmarshal([]byte(line), &c))
 		if _, err := os.Stat(c.Dir); c.Files != 0 || !os.IsNotExist(err) {
 			s.t.Errorf("%q ran in %s with %d files; it is left: %v", c.Args, c.Dir, c.Files, err)
 		}
@@ -181,18 +172,14 @@ func (s *stage) arguments() (lines []string) {
 func fixture(t testing.TB, name string) string {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(source)
 }
 
 func look(t *testing.T, f Forge, url string) Status {
 	t.Helper()
 	s, err := f.Look(context.Background(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return s
 }
 

@@ -1,7 +1,6 @@
 package forge
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -50,9 +49,9 @@ func parseRemote(s string) (remote, error) {
 	}
 	if !hostName().MatchString(r.host) || !repository().MatchString(r.path) ||
 		strings.Contains(r.path, "/.") || len(s) > maxURL {
-		return remote{}, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("the remote is not the URL of a repository on a forge"),
-			Hint: "use a remote such as https://HOST/OWNER/NAME or git@HOST:OWNER/NAME"}
+		return remote{}, signalbox.CodeUsage.Errorf(
+			"use a remote such as https://HOST/OWNER/NAME or git@HOST:OWNER/NAME",
+			"the remote is not the URL of a repository on a forge")
 	}
 	return r, nil
 }

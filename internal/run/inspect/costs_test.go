@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // TestCosts adds up what agents used by role, agent and day, with a turn that reports while it
@@ -20,9 +21,7 @@ func TestCosts(t *testing.T) {
 	check := func() Costs {
 		t.Helper()
 		costs, err := reader.Read(t.Context(), h, h.s.Seq())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		want := NewStatus(h.s, h.now).Spending.Usage
 		for name, rows := range map[string][]CostRow{"roles": costs.Roles, "agents": costs.Agents,
 			"days": costs.Days} {

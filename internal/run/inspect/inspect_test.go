@@ -12,6 +12,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 )
 
 // history is a log in memory, and the state that it gives. A test says what happens.
@@ -145,9 +146,7 @@ func TestStatusListsWhatDoesNotMerelyWait(t *testing.T) {
 	began := h.now.Add(-time.Second)
 	h.do(rules.Order{What: rules.OrderCancel, Work: "T6", Reason: "not wanted", Actor: "ann"})
 	st := NewStatus(h.s, h.now)
-	if err := st.nameAgents(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, st.nameAgents(t.Context(), h))
 	got := map[string]Condition{}
 	for _, task := range st.Tasks {
 		got[task.ID] = task.Condition

@@ -86,8 +86,8 @@ func Import(source []byte, name string) (*Result, error) {
 	i := importer{known: map[int]bool{}, closed: map[int]bool{}}
 	i.selectIssues(all)
 	if len(i.tasks) == 0 {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: errors.New("there are no open issues"), Hint: "check the repository and the label"}
+		return nil, signalbox.CodeFailed.Errorf("check the repository and the label",
+			"there are no open issues")
 	}
 	for _, t := range i.tasks {
 		i.read(t)

@@ -16,6 +16,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -43,17 +44,11 @@ func imported(t interface{ Fatalf(string, ...any) }, all ...Issue) (*plan.Plan, 
 
 func TestImport(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join("testdata", "issues.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	made, err := Import(source, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want, err := os.ReadFile(filepath.Join("testdata", "plan.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(string(want), string(made.Plan)); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%s", diff, made.Plan)
 	}
@@ -124,9 +119,10 @@ func TestTitles(t *testing.T) {
 func TestRefusedInput(t *testing.T) {
 	for source, code := range map[string]signalbox.Code{
 		"": signalbox.CodeUsage, "{}": signalbox.CodeUsage, "no issues": signalbox.CodeUsage,
-		`[{"number":"x"}]`: signalbox.CodeUsage,
-		"[]":               signalbox.CodeFailed, `[{"number":1,"state":"CLOSED"}]`: signalbox.CodeFailed,
-		`[{"title":"x"}]`: signalbox.CodeFailed,
+		`[{"number":"x"}]`:                signalbox.CodeUsage,
+		"[]":                              signalbox.CodeFailed,
+		`[{"number":1,"state":"CLOSED"}]`: signalbox.CodeFailed,
+		`[{"title":"x"}]`:                 signalbox.CodeFailed,
 	} {
 		if made, err := Import([]byte(source), ""); made != nil || signalbox.CodeOf(err) != code ||
 			signalbox.HintOf(err) == "" {

@@ -21,6 +21,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/planload"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/output"
 )
 
@@ -56,12 +57,8 @@ func startChild(t *testing.T, dir string) (*exec.Cmd, io.Closer) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"="+dir)
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -89,14 +86,10 @@ func newKit(t *testing.T, settings string, shared bool, tasks ...string) *kit {
 	if _, err := box.Init(t.Context(), dir, "ann", options); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
+		0o600))
 	b, err := box.Open(t.Context(), dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
 	text := "# A plan\n"
 	for _, id := range tasks {
@@ -104,9 +97,7 @@ func newKit(t *testing.T, settings string, shared bool, tasks ...string) *kit {
 			"\n#### Task %s: title\n\n**Work**: do\n\n**Acceptance Criteria**:\n\n- [ ] done\n", id)
 	}
 	p, err := plan.Parse("plan.md", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := planload.Load(t.Context(), b, p, []byte(text),
 		planload.Options{Actor: "ann", Source: "plan.md", ID: "plan", Shared: shared}); err != nil {
 		t.Fatal(err)

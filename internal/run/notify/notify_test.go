@@ -30,6 +30,7 @@ import (
 	"signalbox/internal/run/outbound"
 	"signalbox/internal/run/planload"
 	"signalbox/internal/run/questions"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -122,9 +123,7 @@ func TestKilledBetweenSendingAndRemembering(t *testing.T) {
 	for range 2 { // the second time there is nothing left
 		again, stdin := startChild(t, k.box.Dir)
 		stdin.Close()
-		if err := again.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, again.Wait())
 	}
 	second := next(t, got)
 	if decode(t, first).ID == "" || string(first.body) != string(second.body) ||
@@ -338,9 +337,7 @@ func TestOneSender(t *testing.T) {
 	defer running.Wait()
 	for range 3 {
 		other, err := box.Open(t.Context(), k.box.Dir, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		s := (&kit{t: t, box: other}).sender()
 		following, unfollow := context.WithCancel(context.Background())
 		running.Go(func() { other.Engine.Follow(following) })
@@ -369,9 +366,7 @@ func TestTakeOver(t *testing.T) {
 	server, got := receiver(t, nil)
 	k := newKit(t, "notify: {webhook: '"+server.URL+"'}\n", true, "T1")
 	other, err := box.Open(t.Context(), k.box.Dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer other.Close()
 	k.ask("Why?")
 	if left := k.send(); left != nil {
@@ -518,9 +513,7 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	server, got := receiver(t, func(int) int { return http.StatusFound })
 	dir := t.TempDir()
 	for name, content := range map[string]string{"damaged": "whsec_!!s3cret!!", "empty": " \n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	for settings, want := range map[string]string{
 		"webhook: 'http://127.0.0.1:1/s3cret'": "connect",
@@ -544,9 +537,7 @@ func TestSecretsAreNotLogged(t *testing.T) {
 		"command: [sh, -c, 'printf \"bad\\033[31m\\n\" >&2; exit 3']": "exit status 3: bad",
 	} {
 		settings, err := config.Parse([]byte("notify: {" + settings + "}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		results := Test(t.Context(), settings.Notify, "box-1",
 			Options{Environ: os.Environ(), Getenv: func(name string) string {
 				if name == "BROKEN" {
@@ -591,9 +582,7 @@ func TestOutboxOfAnotherBox(t *testing.T) {
 	name := filepath.Join(t.TempDir(), outboxName)
 	stored := &outbox{Box: "box-1", Seq: 10,
 		Pending: []pending{{Message{ID: "x"}, []string{"webhook"}}}}
-	if err := stored.write(name); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, stored.write(name))
 	for _, each := range []struct {
 		box  string
 		tail uint64

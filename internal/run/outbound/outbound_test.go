@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // The file with the secret is used if the variable is not set, and a secret without prefix is used
 // as it is.
 func TestSecretFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("from the file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("from the file\n"), 0o600))
 	for value, want := range map[string]string{"": "from the file",
 		"from the variable": "from the variable"} {
 		key, err := Secret{Env: "HOOK", File: file}.key(func(string) string { return value })

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 func mustParse(t *testing.T, text string) *Plan {
 	t.Helper()
 	plan, err := Parse("dir/plan.md", []byte(text), &Options{Drafts: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return plan
 }
 
@@ -198,13 +198,9 @@ func TestBudget(t *testing.T) {
 
 func TestExample(t *testing.T) {
 	text, err := os.ReadFile("../../../examples/plan.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	plan, err := Parse("plan.md", text, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got, want := plan.Summary(),
 		"6 tasks in 2 phases, 1 can start at once, longest chain 4"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 	"signalbox/internal/text"
 )
@@ -153,9 +154,7 @@ func TestRoundTrip(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	example, err := os.ReadFile("../../../examples/plan.md")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Succeed(f, err)
 	f.Add(example)
 	seeds, err := filepath.Glob("testdata/*.md")
 	if err != nil || len(seeds) == 0 {
@@ -163,9 +162,7 @@ func FuzzParse(f *testing.F) {
 	}
 	for _, name := range seeds {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Succeed(f, err)
 		f.Add(text)
 	}
 	for _, text := range []string{"#### Task A: a\n- **Work**:\n\t- x\n**Blocked By**: A\n",

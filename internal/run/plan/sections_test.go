@@ -1,6 +1,10 @@
 package plan
 
-import "testing"
+import (
+	"testing"
+
+	"signalbox/internal/testkit/must"
+)
 
 // TestSections checks that the sections of a task are a plan again, with the same task.
 func TestSections(t *testing.T) {
@@ -38,9 +42,7 @@ It counts lines:
 `
 	options := &Options{}
 	parsed, err := Parse("plan.md", []byte(source), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	first, second := parsed.Tasks[0], parsed.Tasks[1]
 	again, err := Parse("plan.md", []byte("#### Task T1: count\n"+first.Sections()+
 		"\n\n#### Task T2: prepare\n"+second.Sections()+"\n"), options)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"signalbox/internal/picture"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/text"
 )
 
@@ -58,13 +59,9 @@ func TestGolden(t *testing.T) {
 				file = "../../../examples/plan.md"
 			}
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			plan, err := Parse(file, text, &Options{Drafts: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			checkShown(t, plan)
 			compare(t, "testdata/"+name+".txt", []byte(plan.Text()))
 			compare(t, "testdata/"+name+".svg", plan.SVG())
@@ -75,14 +72,10 @@ func TestGolden(t *testing.T) {
 func compare(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, got, 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n"))
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s (-want +got); go test -update updates it\n%s", file, diff)
@@ -143,9 +136,7 @@ func TestManyTasks(t *testing.T) {
 		b.WriteString("\n")
 	}
 	p, err := Parse("plan.md", []byte(b.String()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if len(p.Tasks) != n || len(p.Order()) != n || len(p.Startable()) != 10 ||
 		bytes.Count(p.SVG(), []byte(`<g class="task`)) != n {
 		t.Errorf("%d tasks", len(p.Tasks))

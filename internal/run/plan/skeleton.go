@@ -2,7 +2,6 @@ package plan
 
 import (
 	_ "embed"
-	"fmt"
 	"strings"
 
 	"signalbox"
@@ -28,9 +27,9 @@ func CheckTitle(text []byte, title string) error {
 	if err == nil && p.Name == strings.Join(strings.Fields(title), " ") && p.ID == "" {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage,
-		Err:  fmt.Errorf("%s cannot be the title of a plan", quote(title)),
-		Hint: "use one line of plain text that does not begin with Task, Phase or Plan"}
+	return signalbox.CodeUsage.Errorf(
+		"use one line of plain text that does not begin with Task, Phase or Plan",
+		"%s cannot be the title of a plan", quote(title))
 }
 
 // Escape returns text on one line that Markdown shows as it is.

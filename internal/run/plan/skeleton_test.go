@@ -7,14 +7,13 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
 func TestSkeleton(t *testing.T) {
 	text, err := Skeleton("A *new* plan_for # `us`")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	p, err := Parse("plan.md", text, nil)
 	if err != nil || len(p.Tasks) != 2 || p.Name != "A *new* plan_for # `us`" ||
 		strings.Contains(p.Introduction, "<!--") {

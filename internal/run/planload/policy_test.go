@@ -9,6 +9,7 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 func TestPolicyOf(t *testing.T) {
@@ -21,9 +22,7 @@ experts: [{name: database, keywords: [sql], slots: 4, agent: codex}, {name: ui}]
 budget: {run: {cost: 2.5}, task: {tokens: 10, time: 1h}}
 limits: {reviews: 9, file_wait: 1m}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	got := PolicyOf(c, false)
 	limits := rules.DefaultLimits()
 	limits.Reviews, limits.FileWait = 9, time.Minute

@@ -9,18 +9,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // reserve reserves ports for a folder in a register.
 func reserve(t *testing.T, register, folder string, count int) int {
 	t.Helper()
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(folder, 0o700))
 	first, err := Reserve(register, folder, count)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return first
 }
 
@@ -42,9 +40,7 @@ func TestReservePorts(t *testing.T) {
 	if other < first+10 && first < other+10 {
 		t.Errorf("two folders got %d and %d", first, other)
 	}
-	if err := os.Remove(a); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(a))
 	reserve(t, register, filepath.Join(dir, "c"), 10)
 	ranges, err := readRegister(register)
 	if err != nil || len(ranges) != 2 {
@@ -108,9 +104,7 @@ func TestReservePortsWithoutRoom(t *testing.T) {
 	err := withRegister(register, func([]portRange) ([]portRange, error) {
 		return []portRange{{dir, firstPort, lastPort - firstPort}}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := Reserve(register, filepath.Join(dir, "b"), 10); !errors.Is(err, ErrNoPorts) {
 		t.Errorf("got %v", err)
 	}
@@ -125,9 +119,7 @@ func TestDamagedRegister(t *testing.T) {
 	dir := t.TempDir()
 	register := filepath.Join(dir, "ports.json")
 	for _, text := range []string{"", "{", `{"folder": "a"}`, `[{"folder": 1}]`} {
-		if err := os.WriteFile(register, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(register, []byte(text), 0o600))
 		if _, err := Reserve(register, dir, 10); err == nil ||
 			!strings.Contains(err.Error(), register) {
 			t.Errorf("%q: %v", text, err)

@@ -9,6 +9,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/testkit/must"
 )
 
 // tellAll makes a story of n events.
@@ -101,9 +102,7 @@ func TestScreenShowsEvents(t *testing.T) {
 			}
 		}
 	}
-	if err := s.catchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.catchUp(t.Context()))
 	v, _ := s.view()
 	if len(v.story) != maxStory || v.story[maxStory-1].text != "resumed by ann" ||
 		v.story[maxStory-2].text != `paused by ann  lunch \u202e` || v.story[0].work != "T1" {

@@ -13,6 +13,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // A box that is open only for reading shows what another process records, and records nothing
@@ -28,9 +29,7 @@ func TestWatchingAnotherProcess(t *testing.T) {
 	open := func(open func(context.Context, string, *box.Options) (*box.Box, error),
 		opts *box.Options) *box.Box {
 		b, err := open(t.Context(), dir, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() { b.Close() })
 		return b
 	}

@@ -9,6 +9,7 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // Where a system cannot limit a critic to its model server, a run says so, and refuses if a
@@ -34,9 +35,7 @@ func TestModelNetworkIsNotEnforced(t *testing.T) {
 		{"{agents: {a: {preset: claude, base_url: 'https://m.example'}}, experts: [{name: e, agent: a, keywords: [x]}]}", weak, true, false},
 	} {
 		c, err := config.Parse([]byte(tt.settings))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		root := t.TempDir()
 		notes, err := Project{Root: filepath.Join(root, "project")}.CheckSandboxes(c,
 			filepath.Join(root, "box"), tt.support)

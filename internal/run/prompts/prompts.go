@@ -215,10 +215,9 @@ func Validate(role signalbox.Role, custom string, keyed bool) error {
 	data := sample(role)
 	text, err := Render(role, custom, data)
 	if err == nil && keyed && !bytes.Contains(text, []byte(data.Key)) {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: fmt.Errorf("prompt template of %s: it does not show the key that signals need",
-				role),
-			Hint: `use {{template "signals" .}}, .Signals or .Key in it`}
+		return signalbox.CodeUsage.Errorf(`use {{template "signals" .}}, .Signals or .Key in it`,
+			"prompt template of %s: it does not show the key that signals need",
+			role)
 	}
 	return err
 }
@@ -244,9 +243,10 @@ func parse(role signalbox.Role, custom string) (*template.Template, error) {
 }
 
 func templateError(role signalbox.Role, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("prompt template of %s: %w",
-		role, err),
-		Hint: "fix the template; docs/reference/prompts.md lists its fields and parts"}
+	return signalbox.CodeUsage.Errorf(
+		"fix the template; docs/reference/prompts.md lists its fields and parts",
+		"prompt template of %s: %w",
+		role, err)
 }
 
 // sample returns data with a value in every field.

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -80,9 +81,7 @@ func TestPromptsDoNotContradictThemselves(t *testing.T) {
 		data := fullData(role)
 		data.Results = nil
 		text, err := Render(role, "", data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		later := strings.Contains(string(text), "When you are done, signalbox runs these checks")
 		passed := strings.Contains(string(text), "they passed") ||
 			strings.Contains(string(text), "checks have passed")
@@ -97,26 +96,19 @@ func TestGolden(t *testing.T) {
 	for _, role := range config.AgentRoles() {
 		t.Run(string(role), func(t *testing.T) {
 			full, err := Render(role, "", fullData(role))
-			if err != nil {
-				t.Fatal(err)
-			}
-			sparse := &Data{Role: role, Work: "T1", Title: "Count", Dir: "/trees/T1", Task: plan.Task{ID: "T1"}, Signals: SignalsFor(role, "T1", "")}
+			must.Succeed(t, err)
+			sparse := &Data{Role: role, Work: "T1", Title: "Count", Dir: "/trees/T1",
+				Task: plan.Task{ID: "T1"}, Signals: SignalsFor(role, "T1", "")}
 			bare, err := Render(role, "", sparse)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			got := string(full) + "\n===== with the least data =====\n\n" + string(bare)
 			name := filepath.Join("testdata", "golden", string(role)+".golden")
 			if *update {
-				if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
-					os.WriteFile(name, []byte(got), 0o644)); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+					os.WriteFile(name, []byte(got), 0o644)))
 			}
 			want, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"),
 				strings.ReplaceAll(got, "\r\n", "\n")); diff != "" {
 				t.Errorf("%s differs; run with -update to write it (-want +got):\n%s", name, diff)
@@ -134,9 +126,7 @@ func TestPromptsListTheSignals(t *testing.T) {
 	for _, role := range config.AgentRoles() {
 		text, err := Render(role, "",
 			&Data{Role: role, Work: "T1-x", Signals: SignalsFor(role, "T1-x", "")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, row := range signalbox.LineSignals() {
 			line := row.Text
 			if row.Argument == signalbox.TaskArgument {
@@ -172,9 +162,7 @@ func TestHostileTextIsIndented(t *testing.T) {
 			Experts: []rules.Expert{{Name: "poet", Gap: evil}}, Again: true, Output: evil,
 			Wrong: evil, Signals: SignalsFor(role, "T1", "")}
 		text, err := Render(role, "", b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for line := range strings.Lines(string(text)) {
 			for part := range strings.SplitSeq(line, "\r") {
 				if strings.Contains(part, "EVIL") && !strings.HasPrefix(part, "    ") &&
@@ -205,9 +193,7 @@ func TestPromptsShowTheKey(t *testing.T) {
 		}
 		text, err := Render(role, "",
 			&Data{Role: role, Work: "T1", Signals: SignalsFor(role, "T1", key), Key: key})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if !strings.Contains(string(text), "Every signal needs your key, exactly as shown: `key:"+
 			key+"`.") {
 			t.Errorf("%s: the prompt does not explain the key:\n%s", role, text)
@@ -221,9 +207,7 @@ func TestPromptsShowTheKey(t *testing.T) {
 func TestCustomTemplate(t *testing.T) {
 	const custom = "Mine, for {{.Work}}.\n{{template \"task\" .}}{{template \"signals\" .}}"
 	got, err := Render(signalbox.RoleCritic, custom, fullData(signalbox.RoleCritic))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, want := range []string{"Mine, for T1.\n## Task T1: Count by one",
 		"    REVIEW_PASSED: T1"} {
 		if !strings.Contains(string(got), want) {
@@ -256,9 +240,7 @@ func TestHumanComesFirst(t *testing.T) {
 	render := func(role signalbox.Role, custom string) string {
 		t.Helper()
 		text, err := Render(role, custom, fullData(role))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return string(text)
 	}
 	for _, role := range []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleRemediation} {
@@ -316,9 +298,7 @@ func TestCustomTemplateLosesNoWords(t *testing.T) {
 		{signalbox.RoleBusinessAnalyst, "Mine.", []string{"the build machine", "Mine."}},
 	} {
 		text, err := Render(tt.role, tt.custom, fullData(tt.role))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		last := -1
 		for _, want := range tt.want {
 			at := strings.Index(string(text), want)
@@ -339,9 +319,7 @@ func TestCustomTemplateLosesNoWords(t *testing.T) {
 func TestPromptsAreDocumented(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return string(text)
 	}
 	doc := read("reference/prompts.md")
@@ -389,9 +367,7 @@ func TestResumedPrompt(t *testing.T) {
 		data := sample(signalbox.RoleDeveloper)
 		data.Interrupted, data.Task.Work, data.Dir = interrupted, "zebra crossing", "/the/folder"
 		text, err := RenderResumed(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, want := range []string{"same conversation", "/the/folder", "READY_FOR_REVIEW: ",
 			"## Advice", "## Answers from the human", "key:" + data.Key} {
 			if !strings.Contains(string(text), want) {

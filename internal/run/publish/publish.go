@@ -93,8 +93,8 @@ func New(b *box.Box, o Options) (*Publisher, error) {
 				if near := text.Closest(name, rules.EventTypes()); near != "" {
 					hint = "did you mean " + near + "?"
 				}
-				return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-					Err: fmt.Errorf("webhooks: there is no event type %q", name), Hint: hint}
+				return nil, signalbox.CodeUsage.Errorf(hint,
+					"webhooks: there is no event type %q", name)
 			}
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // patience is how long a test waits for something that should happen at once.
@@ -40,14 +41,10 @@ func newBox(t *testing.T, settings string) *box.Box {
 
 func openBox(t *testing.T, dir, settings string, options *box.Options) *box.Box {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
+		0o600))
 	b, err := box.Open(t.Context(), dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -116,9 +113,7 @@ func newPublisher(t *testing.T, b *box.Box) *Publisher {
 	},
 		delays: &delays{lock: time.Millisecond, retry: time.Millisecond, most: time.Millisecond,
 			send: patience, drain: patience}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return p
 }
 
@@ -127,9 +122,7 @@ func start(t *testing.T, b *box.Box) (stop func()) {
 	t.Helper()
 	p := newPublisher(t, b)
 	lock := p.acquire(t.Context())
-	if err := p.load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.load(t.Context()))
 	return inBackground(t, func(ctx context.Context) {
 		defer lock.Close()
 		p.publish(ctx)
@@ -284,16 +277,10 @@ func TestStateOfAnotherBox(t *testing.T) {
 		open(t, b, "w-1")
 		text := strings.NewReplacer("KEY", keyOf(b.Config.Webhooks[0]), "BOX",
 			b.ID()).Replace(other)
-		if err := os.WriteFile(filepath.Join(b.Dir, stateName), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(b.Dir, stateName), []byte(text), 0o600))
 		p, err := New(b, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.load(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, p.load(t.Context()))
 		if seq := p.state.Webhooks[keyOf(b.Config.Webhooks[0])]; seq != b.Engine.Tail().Seq {
 			t.Errorf("%s: it continues after %d, want %d", other, seq, b.Engine.Tail().Seq)
 		}

@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/planload"
+	"signalbox/internal/testkit/must"
 )
 
 func TestCommand(t *testing.T) {
@@ -51,9 +52,7 @@ func TestDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer b.Close()
 	const text = "# A plan\n\n#### Task T1: One\n\n**Work**: Do it.\n\n" +
 		"**Acceptance Criteria**\n\n- [ ] done\n"
@@ -62,9 +61,7 @@ func TestDecisions(t *testing.T) {
 		_, err = planload.Load(t.Context(), b, p, []byte(text),
 			planload.Options{Actor: "ann", Source: "plan.md", ID: "plan"})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	long := strings.Repeat("word ", 4000)
 	tell := Decision{What: Tell, Work: "T1", Text: long, Actor: "ann"}
 	if _, err := tell.Do(t.Context(), b); err != nil {

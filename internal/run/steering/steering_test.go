@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 )
 
 func TestIs(t *testing.T) {
@@ -17,8 +18,9 @@ func TestIs(t *testing.T) {
 		".codex/config.toml":       true,
 		".opencode/plugin/evil.js": true, "opencode.jsonc": true, "AGENTS.override.md": true,
 		".agents/skills/x/SKILL.md": true,
-		"CLAUDE.local.md":           true, "\uff23LAUDE.md": true, ".cl\u200caude/settings.json": true,
-		"CLAUDE.md.": true, ".gem\u0131ni/x": true,
+		"CLAUDE.local.md":           true, "\uff23LAUDE.md": true,
+		".cl\u200caude/settings.json": true,
+		"CLAUDE.md.":                  true, ".gem\u0131ni/x": true,
 		"main.go": false, "claude.go": false, "CLAUDE.md.go": false, ".env.example": false,
 		".gitignore": false, "agents/x.go": false,
 		"opencode/json": false, "env": false, "": false, ".claude-notes": false,
@@ -39,9 +41,7 @@ func TestFilesOfPrograms(t *testing.T) {
 		}
 	}
 	document, err := os.ReadFile("../../../docs/explanation/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, f := range Files() {
 		if !strings.Contains(string(document), "`"+f.Name+"`") {
 			t.Errorf("docs/explanation/security.md does not name %s", f.Name)

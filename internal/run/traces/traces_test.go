@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 )
 
 var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
@@ -26,10 +27,9 @@ func at(second int) time.Time { return noon.Add(time.Duration(second) * time.Sec
 func feed(t *testing.T, r *recorder, second int, kind string, body any) []span {
 	t.Helper()
 	data, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &signalbox.Event{Seq: uint64(second + 1), Time: at(second), Type: kind, Work: "T1", Session: "s", Data: data}
+	must.Succeed(t, err)
+	e := &signalbox.Event{Seq: uint64(second + 1), Time: at(second), Type: kind, Work: "T1",
+		Session: "s", Data: data}
 	return r.event(e, func(
 		string) *rules.Work {
 		return &rules.Work{ID: "T1", Opened: noon.Add(-time.Hour)}
@@ -138,17 +138,13 @@ func newTracer(t *testing.T, handle http.HandlerFunc) *Tracer {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
 	b.Config.Traces = config.Traces{Endpoint: server.URL}
 	tracer, err := New(b,
 		Options{delays: &delays{collect: time.Millisecond, retry: time.Millisecond,
 			most: time.Millisecond, send: time.Minute, drain: time.Minute}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return tracer
 }
 

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -221,10 +220,10 @@ func (f *Follower) Update(ctx context.Context, remote, work, merged string) (str
 		if contained, err := repo.Contains(ctx, commit, merged); err != nil {
 			return "", err
 		} else if !contained {
-			return "", &signalbox.Error{Code: signalbox.CodeConflict,
-				Err: fmt.Errorf("it does not contain %.12s in the remote repository", merged),
-				Hint: "was it merged into another branch? Merge it into " + repo.Base +
-					" there too"}
+			return "", signalbox.CodeConflict.Errorf(
+				"was it merged into another branch? Merge it into "+repo.Base+
+					" there too",
+				"it does not contain %.12s in the remote repository", merged)
 		}
 	}
 	f.mu.Lock() // not while it talks to the remote repository: nothing starts while it is held
@@ -236,9 +235,8 @@ func (f *Follower) Update(ctx context.Context, remote, work, merged string) (str
 	}
 	warning, err := repo.FastForward(ctx, work, commit)
 	if errors.Is(err, workspace.ErrDiverged) {
-		return "", &signalbox.Error{Code: signalbox.CodeConflict,
-			Err:  errors.New("it has commits that the remote repository has not"),
-			Hint: "merge the two: git pull, on " + repo.Base}
+		return "", signalbox.CodeConflict.Errorf("merge the two: git pull, on "+repo.Base,
+			"it has commits that the remote repository has not")
 	}
 	if err != nil {
 		return "", err

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -85,9 +86,7 @@ func TestSyncModel(t *testing.T) {
 			var commits []string
 			for i, step := range steps {
 				m := machines[step.machine]
-				if err := m.box.Engine.Refresh(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, m.box.Engine.Refresh(t.Context()))
 				switch step.do {
 				case "person":
 					commits = append(commits, m.person(step.how, fmt.Sprintln("person", i)))
@@ -126,9 +125,7 @@ func (s *stage) lookAndDie(t *testing.T, when string) {
 	t.Helper()
 	f := s.follower()
 	last, err := s.repo.Synced()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	switch when {
 	case "before":
 		f.exchange.carrier = &deadly{carrier: f.exchange.carrier, before: true}
@@ -139,9 +136,7 @@ func (s *stage) lookAndDie(t *testing.T, when string) {
 	}
 	s.look(t, f)
 	if when == "note" { // after the branch has moved
-		if err := s.repo.SetSynced(last); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.repo.SetSynced(last))
 	}
 }
 
@@ -165,15 +160,11 @@ func (s *stage) recordMerge(t *testing.T, i int) string {
 	t.Helper()
 	x := s.exchange()
 	known, err := x.Base(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	tree := s.git("rev-parse", known+"^{tree}")
 	commit := s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit-tree", "-p",
 		known, "-m", fmt.Sprint("merge ", i), tree)
-	if err := x.Publish(t.Context(), "", commit); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, x.Publish(t.Context(), "", commit))
 	if _, err := s.box.Engine.Do(t.Context(), rules.ObserveBase{Known: known, Commit: commit,
 		Actor: "crew"}); err != nil {
 		t.Fatal(err)
@@ -191,9 +182,7 @@ func (s *stage) converge(t *testing.T, machines []*stage) {
 	for range 20 {
 		var at []string
 		for _, m := range machines {
-			if err := m.box.Engine.Refresh(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, m.box.Engine.Refresh(t.Context()))
 			f := m.follower()
 			m.look(t, f)
 			known := f.exchange.KnownBase()

@@ -303,10 +303,10 @@ func (t *bundles) put(ctx context.Context, content workspace.Bundle) (digest sig
 	go func() {
 		err := t.repo.CheckBundle(ctx, checkPipe, content.Commits[0], content.Needs)
 		if refused := (*workspace.BundleError)(nil); errors.As(err, &refused) {
-			err = &signalbox.Error{Code: signalbox.CodeFailed,
-				Err: fmt.Errorf("other machines would refuse the commit %.12s: %s",
-					content.Commits[0], refused.Fault),
-				Hint: "git fsck --strict names what is wrong; commit it again without that"}
+			err = signalbox.CodeFailed.Errorf(
+				"git fsck --strict names what is wrong; commit it again without that",
+				"other machines would refuse the commit %.12s: %s",
+				content.Commits[0], refused.Fault)
 		}
 		if err == nil {
 			_, err = io.Copy(io.Discard, checkPipe)
@@ -332,9 +332,9 @@ type counter struct {
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	if c.n += int64(n); c.n > c.max {
-		return n, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("the repository is too large for the ledger: its bundle has more than %d bytes", c.max),
-			Hint: "set workspace.remote to a repository that all machines reach"}
+		return n, signalbox.CodeFailed.Errorf(
+			"set workspace.remote to a repository that all machines reach",
+			"the repository is too large for the ledger: its bundle has more than %d bytes", c.max)
 	}
 	return n, err
 }

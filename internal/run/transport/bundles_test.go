@@ -14,6 +14,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/must"
 )
 
 // forge records a bundle as another machine would. nil stores no blob.
@@ -27,9 +28,7 @@ func (s *stage) forge(work, commit string, bundle []byte, needs ...string) {
 	}
 	if bundle != nil {
 		digest, err := s.box.Engine.PutBlob(s.t.Context(), bytes.NewReader(bundle))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, err)
 		c.Bundle = digest
 	}
 	if _, err := s.box.Engine.Do(s.t.Context(), c); err != nil {
@@ -41,10 +40,9 @@ func (s *stage) forge(work, commit string, bundle []byte, needs ...string) {
 func (s *stage) bundleOf(commit string, needs ...string) []byte {
 	s.t.Helper()
 	var bundle bytes.Buffer
-	if err := s.repo.WriteBundle(s.t.Context(), &bundle, workspace.Bundle{Commits: []string{commit},
-		Needs: needs, Branch: "main"}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.repo.WriteBundle(s.t.Context(), &bundle,
+		workspace.Bundle{Commits: []string{commit},
+			Needs: needs, Branch: "main"}))
 	return bundle.Bytes()
 }
 
@@ -60,9 +58,7 @@ func (s *stage) cloned(name string) (string, error) {
 
 func (s *stage) publish(t carrier, work, commit string) {
 	s.t.Helper()
-	if err := t.publish(s.t.Context(), work, commit); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, t.publish(s.t.Context(), work, commit))
 }
 
 // One bundle that is unusable does not stop the sharing of commits: a machine that has them stores
@@ -124,9 +120,7 @@ func TestUselessBundles(t *testing.T) {
 
 			// A machine that has it stores it again, once.
 			for range 2 {
-				if err := x.carrier.repair(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, x.carrier.repair(t.Context()))
 			}
 			if log := s.log.String(); strings.Count(log,
 				"this machine has stored the commit again") != 1 ||
@@ -152,9 +146,7 @@ func TestUselessBundles(t *testing.T) {
 func emptyRepo(t *testing.T, s *stage, name string) *workspace.Repo {
 	t.Helper()
 	repo, err := workspace.NewClone(t.Context(), filepath.Join(s.dir, name), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return repo
 }
 
@@ -168,9 +160,7 @@ func TestBundleOfNoCommit(t *testing.T) {
 	s.forge("", none, []byte("garbage"), first)
 	second := s.person("f", "second")
 	s.publish(x.carrier, "", second)
-	if err := x.carrier.repair(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, x.carrier.repair(t.Context()))
 	s.box.Engine.View(func(state *rules.State) {
 		for _, stored := range state.StoredCommits("") {
 			if slices.Contains(stored.Needs, none) {
@@ -234,9 +224,7 @@ func TestPrivateCommitStaysPrivate(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := x.carrier.repair(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, x.carrier.repair(t.Context()))
 			reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), max: rules.MaxBundle}
 			wantPrivate := func() {
 				t.Helper()
@@ -251,9 +239,7 @@ func TestPrivateCommitStaysPrivate(t *testing.T) {
 			wantPrivate()
 			second := s.person("f", "second")
 			s.publish(x.carrier, "", second)
-			if err := reader.obtain(t.Context(), "", second); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, reader.obtain(t.Context(), "", second))
 			wantPrivate()
 		})
 	}
@@ -263,10 +249,10 @@ func TestPrivateCommitStaysPrivate(t *testing.T) {
 func (s *stage) replace(commit string, bundle []byte, needs, replaces []string) {
 	s.t.Helper()
 	digest, err := s.box.Engine.PutBlob(s.t.Context(), bytes.NewReader(bundle))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	c := rules.StoreCommits{StoredCommit: rules.StoredCommit{Commit: commit, Bundle: digest, Size: int64(len(bundle)), Needs: needs, Branch: "main"}, Replaces: replaces, Actor: "mallory"}
+	must.Succeed(s.t, err)
+	c := rules.StoreCommits{StoredCommit: rules.StoredCommit{Commit: commit, Bundle: digest,
+		Size: int64(len(bundle)), Needs: needs, Branch: "main"}, Replaces: replaces,
+		Actor: "mallory"}
 	if answer, err := s.box.Engine.Do(s.t.Context(), c); err != nil || answer.Repeated {
 		s.t.Fatalf("stored: %+v, %v", answer, err)
 	}
@@ -337,9 +323,7 @@ func TestOftenRejectedBundle(t *testing.T) {
 func (s *stage) wantRepaired(x *Exchange, base, said string) {
 	s.t.Helper()
 	for range 3 {
-		if err := x.carrier.repair(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, x.carrier.repair(s.t.Context()))
 	}
 	if log := s.log.String(); strings.Count(log, said) != 1 {
 		s.t.Errorf("the log says:\n%s", log)
@@ -359,9 +343,7 @@ func TestBundleOnlyUnusableHere(t *testing.T) {
 	stored := s.stored("", first)
 	b.failed = map[bundleKey]string{{first, stored.Bundle}: "git is too old"}
 	for range 2 {
-		if err := b.repair(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.repair(t.Context()))
 	}
 	if log := s.log.String(); strings.Contains(log, "stored the commit again") {
 		t.Errorf("the log says:\n%s", log)

@@ -46,9 +46,9 @@ func Clone(ctx context.Context, b *box.Box, dir string) (err error) {
 		return err
 	}
 	if branch == "" {
-		return &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  errors.New("no machine has published its repository yet"),
-			Hint: "run signalbox invite, run or worker on the machine that has the repository"}
+		return signalbox.CodeNotFound.Errorf(
+			"run signalbox invite, run or worker on the machine that has the repository",
+			"no machine has published its repository yet")
 	}
 	want := cmp.Or(base, first)
 	err = t.obtain(ctx, "", want)

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,9 +38,8 @@ func Join(ctx context.Context, dir string, invitation *box.Invitation,
 	}
 	final := filepath.Join(dir, box.FolderName)
 	if box.Exists(final) {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("a box already exists in %s", final),
-			Hint: "use that box, or join in another folder"}
+		return nil, signalbox.CodeFailed.Errorf("use that box, or join in another folder",
+			"a box already exists in %s", final)
 	}
 	entries, err := os.ReadDir(dir)
 	fresh := errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0
@@ -151,9 +149,8 @@ func join(ctx context.Context, dir, staged string, fresh bool, invitation *box.I
 	if fresh {
 		joined.Cloned = true
 		if here, err := os.Getwd(); err == nil && here == dir {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  errors.New("the folder of the repository must be a new one, and not the current folder"),
-				Hint: "name it: signalbox join TOKEN DIR"}
+			return nil, signalbox.CodeUsage.Errorf("name it: signalbox join TOKEN DIR",
+				"the folder of the repository must be a new one, and not the current folder")
 		}
 		return joined, Clone(ctx, b, filepath.Join(filepath.Dir(staged), clonedFolder))
 	}
@@ -172,10 +169,10 @@ func join(ctx context.Context, dir, staged string, fresh bool, invitation *box.I
 		return nil, err
 	}
 	if !related {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("the repository in %s does not have the commit %.12s of the box", dir,
-				base),
-			Hint: "update it with git pull if it is a clone of the same repository; otherwise join in a new folder"}
+		return nil, signalbox.CodeFailed.Errorf(
+			"update it with git pull if it is a clone of the same repository; otherwise join in a new folder",
+			"the repository in %s does not have the commit %.12s of the box", dir,
+			base)
 	}
 	return joined, nil
 }
@@ -202,7 +199,6 @@ func Offer(ctx context.Context, b *box.Box, repo *workspace.Repo, actor string) 
 }
 
 func notAClone(dir string) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("%s has files, but is not a clone of the box's repository", dir),
-		Hint: "name a new folder, or a clone: signalbox join TOKEN DIR"}
+	return signalbox.CodeFailed.Errorf("name a new folder, or a clone: signalbox join TOKEN DIR",
+		"%s has files, but is not a clone of the box's repository", dir)
 }

@@ -12,6 +12,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 )
 
@@ -22,9 +23,7 @@ func (s *stage) invite() *box.Invitation {
 	if err == nil {
 		invitation, err = box.ParseInvitation(invitation.Token(), time.Now())
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return invitation
 }
 
@@ -33,9 +32,7 @@ func (s *stage) invite() *box.Invitation {
 func TestJoinBeforeTheFirstRun(t *testing.T) {
 	pgserver.Need(t)
 	server, err := pgserver.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { server.Stop() })
 	t.Run("bundles", func(t *testing.T) {
 		testFirstJoin(t, fmt.Sprintf("journal: %q\n", server.Address+"&schema=bundles"), false)
@@ -63,13 +60,9 @@ func testFirstJoin(t *testing.T, settings string, remote bool) {
 	if left, _ := filepath.Glob(dir + "*"); len(left) > 0 {
 		t.Fatalf("left behind: %v", left)
 	}
-	if err := Offer(t.Context(), s.box, s.repo, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Offer(t.Context(), s.box, s.repo, "me"))
 	interrupted := filepath.Join(dir+joiningSuffix, clonedFolder, ".git") // an earlier attempt
-	if err := os.MkdirAll(interrupted, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(interrupted, 0o700))
 	joined, err := Join(t.Context(), dir, s.invite(), without)
 	if err != nil || !joined.Cloned || !joined.Repository {
 		t.Fatalf("joined %+v: %v", joined, err)

@@ -19,6 +19,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/testkit/memory"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/output"
 )
 
@@ -48,9 +49,7 @@ func set(t *testing.T, settings string) *stage {
 func setUp(t *testing.T, settings string) *stage {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s := &stage{t: t, dir: dir, root: filepath.Join(dir, "project"), log: &output.Buffer{}}
 	folder := filepath.Join(s.root, box.FolderName)
 	s.write(filepath.Join("project", box.FolderName, config.FileName), settings)
@@ -86,9 +85,7 @@ func (s *stage) find() {
 	s.t.Helper()
 	trees := filepath.Join(s.root, box.FolderName, workspace.TreesFolder)
 	repo, err := workspace.Find(s.t.Context(), s.root, trees)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	log := slog.New(slog.NewTextHandler(s.log, nil))
 	repo.Warn = func(text string) { log.Warn(text) }
 	s.repo = repo
@@ -111,15 +108,11 @@ func (s *stage) join() {
 	dir := filepath.Join(s.root, box.FolderName)
 	err := errors.Join(os.MkdirAll(dir, 0o700),
 		os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	s.find()
 	opened, err := box.Open(s.t.Context(), s.box.Dir,
 		&box.Options{KeyFile: filepath.Join(s.dir, "key")})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	s.t.Cleanup(func() { opened.Close() })
 	ledger := *opened.Ledger
 	ledger.Dir = dir
@@ -157,9 +150,7 @@ func (s *stage) checkBase() {
 func (s *stage) do(c rules.Command) rules.Answer {
 	s.t.Helper()
 	answer, err := s.box.Engine.Do(s.t.Context(), c)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return answer
 }
 
@@ -168,9 +159,7 @@ func (s *stage) write(name, text string) {
 	name = filepath.Join(s.dir, name)
 	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
 		os.WriteFile(name, []byte(text), 0o644))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 }
 
 // git runs a git command and returns its output without the last line end.
@@ -189,9 +178,7 @@ func (s *stage) git(args ...string) string {
 // person commits a change of a file, as a person would, and returns the commit.
 func (s *stage) person(file, text string) string {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.root, file), []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, os.WriteFile(filepath.Join(s.root, file), []byte(text), 0o600))
 	s.git("add", file)
 	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "--allow-empty",
 		"-m", text)
@@ -202,16 +189,12 @@ func (s *stage) person(file, text string) string {
 func all[T any](s *stage) (found []T) {
 	s.t.Helper()
 	for e, err := range s.box.Events(context.Background(), 0) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, err)
 		if e.Type != reflect.TypeFor[T]().Name() {
 			continue
 		}
 		var body T
-		if err := json.Unmarshal(e.Data, &body); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, json.Unmarshal(e.Data, &body))
 		found = append(found, body)
 	}
 	return found

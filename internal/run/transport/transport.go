@@ -89,10 +89,10 @@ func Open(ctx context.Context, b *box.Box, repo *workspace.Repo, actor string, s
 		return nil, failed("look at what other machines have published", err)
 	}
 	if branch != "" && branch != repo.Base {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: fmt.Errorf("the base branch of the box is %s, and %s has %s checked out",
-				branch, repo.Root, repo.Base),
-			Hint: fmt.Sprintf("git switch %s, or set deliver.target: %s", branch, branch)}
+		return nil, signalbox.CodeUsage.Errorf(
+			fmt.Sprintf("git switch %s, or set deliver.target: %s", branch, branch),
+			"the base branch of the box is %s, and %s has %s checked out",
+			branch, repo.Root, repo.Base)
 	}
 	if branch == "" {
 		base, err := x.Base(ctx)
@@ -214,8 +214,8 @@ func (x *Exchange) Obtain(ctx context.Context, work string, commits ...string) e
 // failed hides the code of an error: that of a conflict would mean that an agent has something to
 // clean up.
 func failed(what string, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", what, err),
-		Hint: signalbox.HintOf(err)}
+	return signalbox.CodeFailed.Errorf(signalbox.HintOf(err),
+		"%s: %w", what, err)
 }
 
 // KnownBase returns the commit of the base as the ledger knows it, "" before the first checks on

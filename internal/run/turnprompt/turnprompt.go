@@ -147,8 +147,8 @@ func checkRole(b *box.Box, role signalbox.Role, work string) error {
 		hint = fmt.Sprintf("the roles that work on it are: %s",
 			strings.Trim(fmt.Sprint(roles), "[]"))
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage,
-		Err: fmt.Errorf("no %s works on '%s', which is a %s", role, work, w.Task.Kind), Hint: hint}
+	return signalbox.CodeUsage.Errorf(hint,
+		"no %s works on '%s', which is a %s", role, work, w.Task.Kind)
 }
 
 // exitFor returns the exit signal that the prompt offers, "" if there is none: exit signals are
@@ -191,9 +191,9 @@ func customTemplate(c *config.Config, dir string, role signalbox.Role) (string, 
 	}
 	template, err := os.ReadFile(name)
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("prompt template of %s: %w", role, err),
-			Hint: "name an existing file, or remove the setting to use the built-in prompt"}
+		return "", signalbox.CodeUsage.Errorf(
+			"name an existing file, or remove the setting to use the built-in prompt",
+			"prompt template of %s: %w", role, err)
 	}
 	return string(template), nil
 }
@@ -225,9 +225,8 @@ func (p *Builder) collect(ctx context.Context, role signalbox.Role, work string)
 		current.text, current.name, _ = s.Plan()
 	})
 	if w == nil || w.Task == nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("there is no planned work '%s'", work),
-			Hint: "list the work items with signalbox work list"}
+		return nil, signalbox.CodeNotFound.Errorf("list the work items with signalbox work list",
+			"there is no planned work '%s'", work)
 	}
 	t := w.Task
 	d := &prompts.Data{Role: role, Work: work, Title: w.Title, Phase: string(w.Phase),

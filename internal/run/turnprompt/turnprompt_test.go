@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/planload"
 	"signalbox/internal/run/prompts"
+	"signalbox/internal/testkit/must"
 )
 
 // newBox returns a box with a configuration and a plan whose only task has the given fields.
@@ -27,14 +28,10 @@ func newBox(t *testing.T, settings, fields string) *box.Box {
 	if _, err := box.Init(t.Context(), dir, "ann", options); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
+		0o600))
 	b, err := box.Open(t.Context(), dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
 	text := "# A plan\n\n#### Task T1: The task T1\n\n**Work**: Do what T1 asks for.\n\n**Acceptance Criteria**\n\n- [ ] T1 is done\n\n" + fields + "\n"
 	p, err := plan.Parse("plan.md", []byte(text), nil)
@@ -42,9 +39,7 @@ func newBox(t *testing.T, settings, fields string) *box.Box {
 		_, err = planload.Load(t.Context(), b, p, []byte(text),
 			planload.Options{Actor: "ann", Source: "plan.md", ID: "plan"})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return b
 }
 
@@ -55,13 +50,9 @@ func TestSubTasksAreQuoted(t *testing.T) {
 	text, err := json.Marshal(plan.Task{ID: "T1", Title: evil, Phase: evil, Work: evil,
 		Criteria: []string{evil}, Reading: []string{evil}, Files: []string{evil},
 		Environments: []string{evil}, Notes: evil})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	digest, err := b.Engine.PutBlob(t.Context(), bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var own *rules.Work
 	b.Engine.View(func(s *rules.State) { own, _ = s.Work("T1") })
 	sub := *own
@@ -74,13 +65,9 @@ func TestSubTasksAreQuoted(t *testing.T) {
 		if role == signalbox.RoleExpert {
 			work, asker = own, &sub
 		}
-		if err := New(b, Options{}).loadTexts(t.Context(), data, work, asker); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, New(b, Options{}).loadTexts(t.Context(), data, work, asker))
 		text, err := prompts.Render(role, "", data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for part := range strings.FieldsFuncSeq(string(text),
 			func(r rune) bool { return r == '\n' || r == '\r' }) {
 			if strings.HasPrefix(part, "#") && strings.HasSuffix(part, "EVIL") &&
@@ -95,9 +82,7 @@ func TestSubTasksAreQuoted(t *testing.T) {
 // A custom template replaces the built-in one.
 func TestCustomTemplate(t *testing.T) {
 	mine := filepath.Join(t.TempDir(), "mine.md")
-	if err := os.WriteFile(mine, []byte("Mine, for {{.Work}}."), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(mine, []byte("Mine, for {{.Work}}."), 0o600))
 	b := newBox(t, "roles: {critic: {prompt: "+mine+"}}\n", "")
 	got, err := Show(t.Context(), b, "main", signalbox.RoleCritic, "T1", false)
 	if err != nil || string(got) != "Mine, for T1." {
@@ -123,9 +108,7 @@ func TestPromptOffersExitSignals(t *testing.T) {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			b := newBox(t, test.settings, "")
 			text, err := Show(t.Context(), b, "main", test.role, "T1", test.exits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			form := `"phase_completed":"` + test.want + `","exit_reason":"completed"}`
 			offers := strings.Contains(string(text), form)
 			if offers != (test.want != "") ||
@@ -139,9 +122,7 @@ func TestPromptOffersExitSignals(t *testing.T) {
 func TestShow(t *testing.T) {
 	b := newBox(t, "experts: [{name: database, keywords: [sql]}]\n", "**Notes**: SQL")
 	text, err := Show(t.Context(), b, "main", signalbox.RoleDeveloper, "T1", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, part := range []string{"You are a developer", "working copy of the branch main",
 		"Do what T1 asks for.", "- [ ] T1 is done", "- database", "    READY_FOR_REVIEW: T1\n"} {
 		if !strings.Contains(string(text), part) {

@@ -27,6 +27,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/git"
+	"signalbox/internal/testkit/must"
 )
 
 // attack plants a command in every place where git looks for one. Each leaves a mark of its own.
@@ -41,9 +42,7 @@ func newAttack(t *testing.T) *attack {
 	a := &attack{kit: newKit(t, map[string]string{"a.txt": "1\n", "b.txt": "1\n"}),
 		ran: map[string]bool{}}
 	a.marks = filepath.Join(filepath.Dir(a.dir), "marks")
-	if err := os.Mkdir(a.marks, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(a.marks, 0o700))
 	a.record(a.Repo)
 	return a
 }
@@ -66,14 +65,10 @@ func (a *attack) command(mark string) string {
 func (a *attack) found() (marks []string) {
 	a.t.Helper()
 	entries, err := os.ReadDir(a.marks)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.Succeed(a.t, err)
 	for _, entry := range entries {
 		marks = append(marks, entry.Name())
-		if err := os.Remove(filepath.Join(a.marks, entry.Name())); err != nil {
-			a.t.Fatal(err)
-		}
+		must.Succeed(a.t, os.Remove(filepath.Join(a.marks, entry.Name())))
 	}
 	return marks
 }
@@ -81,10 +76,8 @@ func (a *attack) found() (marks []string) {
 func (a *attack) script(name, mark string) {
 	a.t.Helper()
 	text := "#!/bin/sh\n" + a.command(mark) + "\n"
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700),
-		os.WriteFile(name, []byte(text), 0o700), os.Chmod(name, 0o700)); err != nil {
-		a.t.Fatal(err)
-	}
+	must.Succeed(a.t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o700),
+		os.WriteFile(name, []byte(text), 0o700), os.Chmod(name, 0o700)))
 }
 
 // evilSettings name a command CMD, or make git run one.
@@ -217,9 +210,7 @@ func appendTo(t *testing.T, name, text string) {
 		_, err = file.WriteString(text)
 		err = errors.Join(err, file.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // No operation runs a command that an agent planted, wherever it planted it.
@@ -500,9 +491,7 @@ func gitCommands(t *testing.T) []string {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ast.Inspect(file, func(node ast.Node) bool {
 			switch node := node.(type) {
 			case *ast.CallExpr:
@@ -568,12 +557,10 @@ func TestLinksOutOfTheWorktree(t *testing.T) {
 	write(t, k.dir, map[string]string{"docs/x": ""})
 	removed := k.commit("remove")
 	before, err := tree.Commit(t.Context())
-	if err := errors.Join(err, os.RemoveAll(filepath.Join(tree.Dir, "docs")),
+	must.Succeed(t, errors.Join(err, os.RemoveAll(filepath.Join(tree.Dir, "docs")),
 		os.Symlink(home, filepath.Join(tree.Dir, "docs")),
 		os.Symlink(filepath.Join(home, "profile"), filepath.Join(k.dir, ".git", indexCopy)),
-		tree.recordMove(moving{From: before, To: removed, Branch: before})); err != nil {
-		t.Fatal(err)
-	}
+		tree.recordMove(moving{From: before, To: removed, Branch: before})))
 	if _, err := k.Open(t.Context(), "T1"); err != nil { // it finishes the move file by file
 		t.Error(err)
 	}
@@ -594,14 +581,10 @@ func TestPipesInAWorktree(t *testing.T) {
 	k.repository.Limit = time.Minute
 	tree := k.open("T1")
 	start, err := tree.Commit(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range []string{"sub/.gitignore", "sub/.gitattributes"} {
-		if err := syscall.Mkfifo(filepath.Join(tree.Dir, filepath.FromSlash(name)),
-			0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Mkfifo(filepath.Join(tree.Dir, filepath.FromSlash(name)),
+			0o600))
 		if _, _, err := tree.Save(t.Context(), "x"); !NeedsAgent(err) ||
 			!strings.Contains(err.Error(), name+" is not a regular file") {
 			t.Errorf("save with %s: %v", name, err)

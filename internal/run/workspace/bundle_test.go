@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // bundle returns a bundle.
@@ -24,9 +25,7 @@ func (k *kit) bundle(b Bundle) []byte {
 	k.t.Helper()
 	b.Branch = k.Base
 	var out bytes.Buffer
-	if err := k.WriteBundle(k.t.Context(), &out, b); err != nil {
-		k.t.Fatal(err)
-	}
+	must.Succeed(k.t, k.WriteBundle(k.t.Context(), &out, b))
 	return out.Bytes()
 }
 
@@ -34,9 +33,7 @@ func (k *kit) bundle(b Bundle) []byte {
 func emptyClone(t *testing.T) *Repo {
 	t.Helper()
 	r, err := NewClone(t.Context(), filepath.Join(newDir(t), "clone"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return r
 }
 
@@ -53,9 +50,7 @@ func readAsNamed(t *testing.T, r *Repo, bundle []byte) (Bundle, error) {
 func read1(t *testing.T, r *Repo, bundle []byte) Bundle {
 	t.Helper()
 	b, err := readAsNamed(t, r, bundle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return b
 }
 
@@ -72,9 +67,7 @@ func TestBundle(t *testing.T) {
 	if b := read1(t, clone, full); b.Branch != "main" || b.Commits[0] != first {
 		t.Errorf("read %+v", b)
 	}
-	if err := clone.CheckOut(t.Context(), "main", first); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, clone.CheckOut(t.Context(), "main", first))
 	wantFiles(t, clone.Root, map[string]string{"a": "1\n", "sub/b": large})
 	there := &kit{t: t, dir: clone.Root, folder: filepath.Join(filepath.Dir(clone.Root), "trees")}
 	there.find()
@@ -86,9 +79,7 @@ func TestBundle(t *testing.T) {
 
 	// Any git reads it.
 	file := filepath.Join(newDir(t), "full.bundle")
-	if err := os.WriteFile(file, full, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, full, 0o600))
 	gitRun(t, filepath.Dir(file), "clone", "--quiet", "--branch", "main", file, "plain")
 
 	saved, _ := k.work("T1", map[string]string{"a": "2\n"}).Commit(t.Context())
@@ -109,9 +100,7 @@ func TestBundle(t *testing.T) {
 	if err != nil || len(shared) != 3 {
 		t.Errorf("shared %v, %v", shared, err)
 	}
-	if err := there.DropShared(t.Context(), second); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, there.DropShared(t.Context(), second))
 	if shared, _ = there.SharedCommits(t.Context()); len(shared) != 2 {
 		t.Errorf("shared %v", shared)
 	}
@@ -142,9 +131,7 @@ func TestHostileBundles(t *testing.T) {
 			return strings.Fields(out)
 		}
 		id, err := hex.DecodeString(stored("x\n", "--stdin")[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		tree := stored("100644 .git\x00"+string(id), "-t", "tree", "--literally", "--stdin")
 		dir, files := newDir(t), ""
 		for i := range commits {
@@ -305,9 +292,7 @@ func TestBundleWithoutItsCommits(t *testing.T) {
 	// The child as a delta of the commit: git adds the commit to the pack.
 	raw := func(commit string) []byte {
 		out, err := exec.Command("git", "-C", k.dir, "cat-file", "commit", commit).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return out
 	}
 	delta := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(raw(secret)))),
@@ -316,9 +301,7 @@ func TestBundleWithoutItsCommits(t *testing.T) {
 		delta = append(append(delta, byte(len(part))), part...)
 	}
 	id, err := hex.DecodeString(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	thin := append([]byte(bundleV2+"-"+first+" \n"+child+" refs/heads/main\n\n"),
 		packed(packedObject(7, uint64(len(delta)), id, delta))...)
 	for name, bundle := range map[string][]byte{
@@ -341,9 +324,7 @@ func TestBundleWithoutItsCommits(t *testing.T) {
 			t.Errorf("shared %s: %t, %v", commit, got, err)
 		}
 	}
-	if err := k.KeepShared(t.Context(), child); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.KeepShared(t.Context(), child))
 	if got, err := k.IsShared(t.Context(), secret, ""); !got || err != nil {
 		t.Errorf("shared with its child: %t, %v", got, err)
 	}

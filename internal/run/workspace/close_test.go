@@ -11,6 +11,8 @@ import (
 	"signalbox"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // left returns the kept commits of a task.
@@ -54,9 +56,7 @@ func TestOpenNew(t *testing.T) {
 			base := k.commit("meanwhile")
 			for range 2 { // the second time as after a kill
 				tree, err := k.OpenNew(t.Context(), "T1")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				wantFiles(t, tree.Dir, map[string]string{"a": "1\n", "b": "2\n"})
 				if commit, err := tree.Commit(t.Context()); commit != base || err != nil {
 					t.Errorf("the worktree starts at %s, want the base branch: %v", commit, err)
@@ -87,13 +87,9 @@ func TestTasksAndBranches(t *testing.T) {
 		t.Errorf("tasks (-want +got):\n%s%v", diff, err)
 	}
 	want, err := one.Commit(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(one.gitDir, movingFile), []byte("its own business"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(filepath.Join(one.gitDir, movingFile), []byte("its own business"),
+		0o600))
 	if got, err := k.BranchCommit(t.Context(), "T1"); got != want || err != nil {
 		t.Errorf("commit %s, %v", got, err)
 	}
@@ -147,9 +143,7 @@ func TestHiddenChanges(t *testing.T) {
 func (k *kit) wantScratch(name, commit string, want map[string]string) {
 	k.t.Helper()
 	scratch, err := k.OpenScratch(k.t.Context(), name, commit)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.Succeed(k.t, err)
 	wantFiles(k.t, scratch.Dir, want)
 	if err := scratch.Close(); err != nil {
 		k.t.Error(err)
@@ -157,7 +151,8 @@ func (k *kit) wantScratch(name, commit string, want map[string]string) {
 }
 
 func TestNeedsAgent(t *testing.T) {
-	conflict, failure := signalbox.CodeConflict.Errorf("", "x"), signalbox.CodeFailed.Errorf("", "x")
+	conflict, failure := signalbox.CodeConflict.Errorf("", "x"),
+		signalbox.CodeFailed.Errorf("", "x")
 	for want, errs := range map[bool][]error{
 		true: {conflict, fmt.Errorf("save: %w", &ConflictError{}),
 			fmt.Errorf("save: %w", conflict)},

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // protects protects the files below a folder.
@@ -45,9 +47,7 @@ func newConflict(t *testing.T, files map[string]string, task, base string,
 	if c.draft, err = k.Draft(t.Context(), c.conflict, p); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.tree.Advance(t.Context(), c.draft); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.tree.Advance(t.Context(), c.draft))
 	if out := gitRun(t, c.tree.Dir, "status", "--porcelain"); out != "" {
 		t.Errorf("the worktree of a draft is not clean: %s", out)
 	}
@@ -66,14 +66,10 @@ func (c *conflictKit) resolve(command string) (commit string, unresolved []strin
 	c.t.Helper()
 	c.shell(c.tree.Dir, command)
 	saved, _, err := c.tree.Save(c.t.Context(), "resolved")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, err)
 	commit, unresolved, err = c.ResolveConflict(c.t.Context(), "T1",
 		Conflict{c.conflict.Ours, c.conflict.Theirs, c.draft}, saved, c.base())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, err)
 	if len(unresolved) == 0 {
 		if diff := gitRun(c.t, c.dir, "diff", "--name-only", saved, commit); diff != "" {
 			c.t.Errorf("the resolution has other files than the author saved: %s", diff)
@@ -125,8 +121,9 @@ func TestResolve(t *testing.T) {
 			result: map[string]string{"a": "both\n", "x": "x\n"}},
 		{name: "the task deleted it", files: map[string]string{"a": lines, "x": "x\n"},
 			task: "rm a", base: "echo more >> a",
-			want: []string{"a"},
-			note: "a deleted in signalbox/T1 and modified in main. Version main of a left in tree.", right: "rm a", result: map[string]string{"x": "x\n"}},
+			want:  []string{"a"},
+			note:  "a deleted in signalbox/T1 and modified in main. Version main of a left in tree.",
+			right: "rm a", result: map[string]string{"x": "x\n"}},
 		{name: "the base deleted it", files: map[string]string{"a": lines, "x": "x\n"},
 			task: "echo more >> a", base: "rm a",
 			want: []string{"a"},
@@ -180,7 +177,8 @@ func TestResolve(t *testing.T) {
 			wrongFile: "a", right: "echo both > a", result: map[string]string{"a": "both\n"}},
 		{name: "long markers, and names that are patterns",
 			files: map[string]string{".gitattributes": "* conflict-marker-size=12\n",
-				"a*[b] c": lines}, task: "edit s/5/task/ 'a*[b] c'", base: "edit s/5/base/ 'a*[b] c'",
+				"a*[b] c": lines}, task: "edit s/5/task/ 'a*[b] c'",
+			base: "edit s/5/base/ 'a*[b] c'",
 			want: []string{"a*[b] c"}, unresolved: []string{"a*[b] c"},
 			wrong: "edit '/^>/d' 'a*[b] c'", wrongFile: "a*[b] c",
 			right: "edit '/^[<=>]/d' 'a*[b] c'",

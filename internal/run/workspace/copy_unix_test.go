@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // copyKit returns a repository with ignored files in its checkout.
@@ -20,27 +22,21 @@ func copyKit(t *testing.T) *kit {
 	write(t, k.dir, map[string]string{".env": "KEY=1\n", ".env.test": "T=1\n", "secret": "s\n",
 		".venv/bin/tool": "#!/bin/sh\n", ".venv/lib/x/y.py": "y\n", "not-ignored": "n\n",
 		"nested/file": "f\n", ".git/info/exclude": "local.cfg\n", "local.cfg": "l\n"})
-	if err := os.Chmod(filepath.Join(k.dir, ".venv/bin/tool"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(k.dir, ".venv/bin/tool"), 0o755))
 	gitRun(t, k.dir, "init", "--quiet", "nested")
 	for name, target := range map[string]string{".venv/bin/tool3": "tool",
 		".venv/out": "/etc/passwd", "link-up": "../outside", "link-in": ".venv/lib",
 		"link-root": k.dir + "/secret"} {
 		link(t, k.dir, target, name)
 	}
-	if err := syscall.Mkfifo(filepath.Join(k.dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(filepath.Join(k.dir, "pipe"), 0o600))
 	return k
 }
 
 func (k *kit) copyInto(dir string, o CopyOptions) (copied, notes []string) {
 	k.t.Helper()
 	copied, notes, err := k.CopyIgnored(k.t.Context(), dir, o)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.Succeed(k.t, err)
 	return copied, notes
 }
 
@@ -149,27 +145,19 @@ func TestCopiedFilesAreNotCommitted(t *testing.T) {
 	k := copyKit(t)
 	tree := k.open("T1")
 	p, err := tree.Preparation()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	p.Copied, _ = k.copyInto(tree.Dir, CopyOptions{Match: everything})
 	p.HasCopied = true
-	if err := p.Save(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Save())
 	for _, ignore := range []string{"\n", "!.env\n!*\n"} {
 		write(t, tree.Dir, map[string]string{".gitignore": ignore, "work": ignore})
 		commit, _, err := tree.Save(t.Context(), "work")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got := gitRun(t, tree.Dir, "ls-tree", "-r", "--name-only",
 			commit); got != ".gitignore\na\ntracked.env\nwork" {
 			t.Errorf("with %q the commit has %q", ignore, got)
 		}
-		if err := tree.Discard(t.Context(), commit); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, tree.Discard(t.Context(), commit))
 		if textOf(t, tree.Dir, ".env") != "KEY=1\n" || isMissing(tree.Dir, ".venv/lib/x/y.py") {
 			t.Errorf("with %q the files are gone", ignore)
 		}
@@ -179,9 +167,7 @@ func TestCopiedFilesAreNotCommitted(t *testing.T) {
 	if _, changed, err := tree.Save(t.Context(), "work"); changed || err != nil {
 		t.Errorf("changed %t, %v", changed, err)
 	}
-	if err := k.Close(t.Context(), "T1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.Close(t.Context(), "T1"))
 	if p, err := k.open("T1").Preparation(); err != nil || p.HasCopied {
 		t.Errorf("a new worktree has %+v, %v", p, err)
 	}
@@ -249,9 +235,7 @@ func TestCopyIntoHostileWorktree(t *testing.T) {
 		}
 		if test.files[".venv"] == "pipe" {
 			name := filepath.Join(dir, ".venv")
-			if err := errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)))
 		}
 		copied, notes := k.copyInto(dir, CopyOptions{Match: everything})
 		if !slices.Contains(copied, ".env") || textOf(t, dir, ".env") != "KEY=1\n" {
@@ -272,7 +256,5 @@ func TestCopyIntoHostileWorktree(t *testing.T) {
 
 func link(t *testing.T, dir, target, name string) {
 	t.Helper()
-	if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(target, filepath.Join(dir, name)))
 }

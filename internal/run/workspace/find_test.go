@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestFindRefuses(t *testing.T) {
@@ -106,9 +108,7 @@ func TestFind(t *testing.T) {
 	write(t, k.dir, map[string]string{"untracked": "x"})
 	repo, err := Find(t.Context(), filepath.Join(k.dir, "sub"),
 		filepath.Join(k.dir, ".box", "trees"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if repo.Root != k.dir || repo.Base != "main" {
 		t.Errorf("found %s on %s", repo.Root, repo.Base)
 	}
@@ -135,9 +135,7 @@ func TestGitEnvironmentIsIgnored(t *testing.T) {
 	write(t, k.dir, map[string]string{".git/hooks/pre-commit": "#!/bin/sh\nexit 1\n",
 		".git/hooks/reference-transaction": "#!/bin/sh\nexit 1\n"})
 	for _, hook := range []string{"pre-commit", "reference-transaction"} {
-		if err := os.Chmod(filepath.Join(k.dir, ".git/hooks", hook), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(filepath.Join(k.dir, ".git/hooks", hook), 0o700))
 	}
 	tree := k.work("T1", map[string]string{"a": "2\n"})
 	if got := gitRun(t, tree.Dir, "log", "-1",

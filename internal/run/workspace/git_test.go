@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // If git fails because another git is creating a worktree, it is retried until the worktree is
@@ -14,14 +16,10 @@ func TestPartialWorktree(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	half := filepath.Join(k.dir, ".git", "worktrees", "half")
-	if err := os.MkdirAll(half, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(half, 0o777))
 	for name, text := range map[string]string{"commondir": "",
 		"gitdir": filepath.Join(k.folder, "half", ".git") + "\n", "HEAD": ""} {
-		if err := os.WriteFile(filepath.Join(half, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(half, name), []byte(text), 0o666))
 	}
 	list := call{dir: k.dir, args: []string{"for-each-ref", "--format=%(refname) %(worktreepath)"}}
 	_, stderr, err := k.runOnce(t.Context(), list)
@@ -54,26 +52,20 @@ func TestLockOfARunningGit(t *testing.T) {
 	if err == nil {
 		err = git.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer git.Wait()
 	defer stdin.Close()
 	lock := filepath.Join(k.dir, ".git", "refs", "heads", "main.lock")
 	write(t, k.dir, map[string]string{".git/refs/heads/main.lock": "x"})
 	info, err := os.Stat(lock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for age, want := range map[time.Duration]bool{0: false, youngLock: false, oldLock - 1: false,
 		oldLock: true} {
 		if got := isAbandoned(lock, info.ModTime().Add(age)); got != want {
 			t.Errorf("after %s: abandoned is %v", age, got)
 		}
 	}
-	if err := os.Remove(lock); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(lock))
 }
 
 func TestReadPartialWorktree(t *testing.T) {

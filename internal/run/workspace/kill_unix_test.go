@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // killVariable makes this test binary the process that is killed. Its value is the number of the
@@ -31,17 +33,11 @@ func TestKilledProcess(t *testing.T) {
 	}
 	how, number, _ := strings.Cut(at, " ")
 	n, err := strconv.Atoi(number)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	repo, err := Find(t.Context(), dir, filepath.Join(dir, "..", "trees"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	// Git runs no filter that the repository or the user has configured.
 	repo.repository.Settings = append(repo.repository.Settings, "filter.boom.clean=/bin/cat",
 		"filter.boom.smudge=test -e '"+filepath.Join(dir, "..", "boom")+"' && kill -9 0; /bin/cat")
@@ -56,9 +52,7 @@ func TestKilledProcess(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, "..", "boom"), nil, 0o600)
 		}
 	}
-	if err := killedWork(t.Context(), repo); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, killedWork(t.Context(), repo))
 }
 
 // killedWork uses every operation. It can be repeated after a kill at any point.
@@ -197,9 +191,7 @@ func (k *kit) afterKill(other string) {
 		t.Error("merged without being prepared")
 	}
 	if !merged {
-		if err := killedWork(t.Context(), k.Repo); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, killedWork(t.Context(), k.Repo))
 	}
 	if err := errors.Join(k.Close(t.Context(), "T1"), k.Prune(t.Context())); err != nil {
 		t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // kit is a repository in its own folder, without any user's configuration.
@@ -26,9 +27,7 @@ type kit struct {
 func newDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return dir
 }
 
@@ -38,14 +37,10 @@ func newKit(t *testing.T, files map[string]string) *kit {
 	k := &kit{t: t, dir: filepath.Join(top, "project"), folder: filepath.Join(top, "trees")}
 	gitRun(t, top, "init", "--quiet", "--template=", "-b", "main", k.dir)
 	config, err := os.OpenFile(filepath.Join(k.dir, ".git", "config"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, err = config.WriteString("[core]\nautocrlf = false\nexcludesFile = " + os.DevNull +
 		"\n[user]\nname = somebody\nemail = somebody@localhost\n")
-	if err := errors.Join(err, config.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, config.Close()))
 	write(t, k.dir, files)
 	k.commit("start")
 	k.find()
@@ -55,9 +50,7 @@ func newKit(t *testing.T, files map[string]string) *kit {
 func (k *kit) find() {
 	k.t.Helper()
 	repo, err := Find(k.t.Context(), k.dir, k.folder)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.Succeed(k.t, err)
 	k.Repo = repo
 }
 
@@ -66,9 +59,7 @@ func (k *kit) find() {
 func (k *kit) copied(t *testing.T) *kit {
 	t.Helper()
 	from, to := filepath.Dir(k.dir), newDir(t)
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.CopyFS(to, os.DirFS(from)))
 	c := &kit{t: t, dir: filepath.Join(to, "project"), folder: filepath.Join(to, "trees")}
 	worktrees, _ := filepath.Glob(filepath.Join(c.folder, "*", ".git"))
 	gitDirs, _ := filepath.Glob(filepath.Join(c.dir, ".git", "worktrees", "*", "gitdir"))
@@ -85,9 +76,7 @@ func (k *kit) copied(t *testing.T) *kit {
 	c.Repo = newParts(&runner{Root: c.dir, Base: k.Base, folder: c.folder,
 		common: repository.Common, repository: &repository, lockWait: k.lockWait, step: k.step,
 		started: k.started})
-	if err := c.useFolder(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.useFolder())
 	return c
 }
 
@@ -96,18 +85,14 @@ func (k *kit) commit(message string) string {
 	gitRun(k.t, k.dir, "add", "-A")
 	gitRun(k.t, k.dir, "commit", "--quiet", "--allow-empty", "-m", message)
 	commit, err := os.ReadFile(filepath.Join(k.dir, ".git", "refs", "heads", "main"))
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.Succeed(k.t, err)
 	return strings.TrimSpace(string(commit))
 }
 
 func (k *kit) open(task string) *Tree {
 	k.t.Helper()
 	tree, err := k.Open(k.t.Context(), task)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.Succeed(k.t, err)
 	return tree
 }
 
@@ -125,9 +110,7 @@ func (k *kit) work(task string, files map[string]string) *Tree {
 func (k *kit) base() string {
 	k.t.Helper()
 	commit, err := k.BaseCommit(k.t.Context())
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.Succeed(k.t, err)
 	return commit
 }
 
@@ -191,9 +174,7 @@ func runShell(t *testing.T, dir, command string) {
 func textOf(t *testing.T, dir, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -203,15 +184,11 @@ func write(t *testing.T, dir string, files map[string]string) {
 	for name, text := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
 		if text == "" {
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(name))
 			continue
 		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700),
-			os.WriteFile(name, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o700),
+			os.WriteFile(name, []byte(text), 0o600)))
 	}
 }
 
@@ -237,9 +214,7 @@ func read(t *testing.T, dir string) map[string]string {
 		files[filepath.ToSlash(relative)] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return files
 }
 

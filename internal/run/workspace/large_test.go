@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // Files that are new or have grown beyond the limit count, also those that a later commit deletes
@@ -19,9 +21,7 @@ func TestLargeFiles(t *testing.T) {
 	save := func(message string) string {
 		t.Helper()
 		commit, _, err := tree.Save(t.Context(), message)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return commit
 	}
 	want := func(name, base, commit, want string) {
@@ -43,15 +43,11 @@ func TestLargeFiles(t *testing.T) {
 	write(t, k.dir, map[string]string{"of the base": big("base")})
 	moved := k.commit("base")
 	combined, err := k.Combine(t.Context(), "T1", commit, moved)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want("with the base", moved, combined,
 		"[{added/one two 2001 false} {grows 2005 false} {removed 2002 true}]")
 	squashed, err := k.Squash(t.Context(), combined, moved, "one commit\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want("squashed", moved, squashed, "[{added/one two 2001 false} {grows 2005 false}]")
 	if changed := gitRun(t, k.dir, "diff", "--name-only", combined, squashed); changed != "" {
 		t.Errorf("squashing changed %s", changed)

@@ -10,15 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n", "gone": "x\n", "dir/file": "x\n"})
 	before := k.base()
-	if err := os.RemoveAll(filepath.Join(k.open("T1").Dir, "dir")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(filepath.Join(k.open("T1").Dir, "dir")))
 	k.work("T1", map[string]string{"a": "2\n", "gone": "", "dir": "now a file\n",
 		"new/deep": "x\n"})
 	want := map[string]string{"a": "2\n", "dir": "now a file\n", "new/deep": "x\n"}
@@ -31,9 +31,7 @@ func TestMerge(t *testing.T) {
 			gitRun(t, dir, "commit", "--quiet", "--amend", "-m", "smuggled")
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(Merged{Commit: k.base(), Before: before}, merged); diff != "" {
 		t.Errorf("merged (-want +got):\n%s", diff)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // An agent that replaces the file .git of its worktree cannot make git run commands.
@@ -15,9 +17,7 @@ func TestReplacedGitFile(t *testing.T) {
 	evil := filepath.Join(tree.Dir, ".evil")
 	gitRun(t, k.dir, "init", "--quiet", "--template=", "--bare", evil)
 	settings, err := os.OpenFile(filepath.Join(evil, "config"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	settings.WriteString("[core]\nbare = false\n[filter \"x\"]\nclean = \"touch " + stolen +
 		"; cat\"\n")
 	settings.Close()

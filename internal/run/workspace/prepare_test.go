@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestUndoSetup(t *testing.T) {
@@ -14,14 +16,10 @@ func TestUndoSetup(t *testing.T) {
 	tree := k.open("T1")
 	write(t, tree.Dir, map[string]string{"before": "x\n"})
 	o, err := k.Observe(t.Context(), tree.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	write(t, tree.Dir, map[string]string{"a": "2\n", "b": "", "left": "x\n", "ignored": "x\n"})
 	restored, left, err := k.Undo(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff([][]string{{"a", "b"}, {"left"}}, [][]string{restored, left}); diff != "" {
 		t.Errorf("restored and left (-want +got):\n%s", diff)
 	}
@@ -44,15 +42,11 @@ func TestKilledSetup(t *testing.T) {
 	k := newKit(t, map[string]string{"a": "1\n", ".gitignore": "ignored\n"})
 	tree := k.work("T1", map[string]string{"b": "work\n"})
 	p, err := tree.Preparation()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	write(t, tree.Dir, map[string]string{"kept": "of another command\n"})
 	p.Leave(tree.Dir, []string{"kept"})
 	p.Running = true
-	if err := p.Save(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Save())
 	write(t, tree.Dir, map[string]string{"a": "half\n", "half": "half\n", "ignored": "x\n"})
 	tree = k.open("T1")
 	want := map[string]string{"a": "1\n", "b": "work\n", ".gitignore": "ignored\n",
@@ -75,19 +69,13 @@ func TestLeftFiles(t *testing.T) {
 	tree := k.open("T1")
 	write(t, tree.Dir, map[string]string{"left": "x\n", "taken": "x\n"})
 	p, err := tree.Preparation()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	p.Leave(tree.Dir, []string{"left", "taken", "repository/"})
-	if err := p.Save(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Save())
 	gitRun(t, tree.Dir, "init", "--quiet", "repository")
 	write(t, tree.Dir, map[string]string{"taken": "y\n"})
 	commit, _, err := tree.Save(t.Context(), "work")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := gitRun(t, tree.Dir, "ls-tree", "--name-only", commit); got != "a\ntaken" {
 		t.Errorf("committed %q", got)
 	}
@@ -115,11 +103,9 @@ func TestDigestFiles(t *testing.T) {
 	check("two files", "a", "b")
 	write(t, dir, map[string]string{"a": "2\n"})
 	check("a changed file", "a")
-	if err := errors.Join(os.Symlink("a", filepath.Join(dir, "link")),
+	must.Succeed(t, errors.Join(os.Symlink("a", filepath.Join(dir, "link")),
 		os.Symlink(filepath.Join(dir, "a"), filepath.Join(dir, "other")),
-		os.Mkdir(filepath.Join(dir, "folder"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
+		os.Mkdir(filepath.Join(dir, "folder"), 0o700)))
 	check("a link", "link")
 	check("another link", "other")
 	check("a folder", "folder")
@@ -131,9 +117,7 @@ func TestDamagedPreparation(t *testing.T) {
 	k := newKit(t, nil)
 	tree := k.open("T1")
 	for _, text := range []string{"", "{", "[]", `{"copied": 1}`} {
-		if err := os.WriteFile(k.note(preparedPrefix, "T1"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(k.note(preparedPrefix, "T1"), []byte(text), 0o600))
 		if p, err := tree.Preparation(); err == nil {
 			t.Errorf("%q: %+v", text, p)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 // protectedKit returns a repository with protected files, a submodule and links.
@@ -74,7 +75,10 @@ func TestProtectedEdits(t *testing.T) {
 			runShell(t, dir, "ln -sf ../other.sh check")
 		}, "check"},
 		{"folder replaced by a link",
-			func(t *testing.T, k *kit, dir string) { runShell(t, dir, "rm -r ci; ln -s scripts ci") },
+			func(t *testing.T, k *kit,
+				dir string) {
+				runShell(t, dir, "rm -r ci; ln -s scripts ci")
+			},
 			"ci ci/deep/x ci/run.sh"},
 		{"folder replaced by a submodule", func(t *testing.T, k *kit, dir string) {
 			runShell(t, dir, "rm -r ci; git rm -q -r --cached ci; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),ci; git commit -q -m mine; mkdir ci")
@@ -146,9 +150,7 @@ func TestProtectedEdits(t *testing.T) {
 			base, tree := k.base(), k.open("T1")
 			tt.edit(t, k, tree.Dir)
 			saved, _, err := tree.Save(t.Context(), "mine")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			edits, err := k.ProtectedEdits(t.Context(), base, saved, protection)
 			if diff := cmp.Diff(tt.want, strings.Join(edits, " ")); diff != "" || err != nil {
 				t.Errorf("%v, edits (-want +got):\n%s", err, diff)

@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 func (k *kit) review() *Review {
 	k.t.Helper()
 	v, err := OpenReview(k.t.Context(), k.dir, k.folder)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.Succeed(k.t, err)
 	k.t.Cleanup(v.Close)
 	return v
 }
@@ -29,18 +29,12 @@ func TestReviewShowsWhatATaskChanges(t *testing.T) {
 	k.commit("base")
 	v := k.review()
 	base, err := v.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	from, err := v.MergeBase(t.Context(), base, commit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var diff, stat strings.Builder
-	if err := errors.Join(v.Diff(t.Context(), &diff, from, commit, DiffOptions{}),
-		v.Diff(t.Context(), &stat, from, commit, DiffOptions{Stat: true, Width: 80})); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(v.Diff(t.Context(), &diff, from, commit, DiffOptions{}),
+		v.Diff(t.Context(), &stat, from, commit, DiffOptions{Stat: true, Width: 80})))
 	if got := diff.String(); !strings.HasPrefix(got, "diff --git a/a.txt b/a.txt\n") ||
 		!strings.Contains(got, "\n-one\n+one more\n") || strings.Contains(got, "b.txt") {
 		t.Errorf("the diff is\n%s", got)
@@ -75,9 +69,7 @@ func TestReviewShowsWhatIsNotSaved(t *testing.T) {
 		t.Errorf("after it: %v, %v", files, err)
 	}
 	var diff strings.Builder
-	if err := v.DiffWorking(t.Context(), &diff, "T1", head, DiffOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, v.DiffWorking(t.Context(), &diff, "T1", head, DiffOptions{}))
 	if got := diff.String(); !strings.Contains(got, "\n-one\n+changed\n") ||
 		!strings.Contains(got, "+++ b/new/file.txt\n@@ -0,0 +1 @@\n+new\n") ||
 		strings.Contains(got, "ignored") {
@@ -106,20 +98,14 @@ func TestReviewListsWhatIsNotSaved(t *testing.T) {
 	gitRun(t, tree.Dir, "update-index", "--assume-unchanged", "hidden.txt")
 	gitRun(t, tree.Dir, "update-index", "--skip-worktree", "skipped.txt")
 	p, err := tree.Preparation()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	p.Copied = []string{"copied"}
 	p.Leave(tree.Dir, []string{"left"})
-	if err := p.Save(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Save())
 	v := k.review()
 	var list strings.Builder
-	if err := v.DiffWorking(t.Context(), &list, "T1", k.base(),
-		DiffOptions{Stat: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, v.DiffWorking(t.Context(), &list, "T1", k.base(),
+		DiffOptions{Stat: true}))
 	if got := list.String(); strings.Count(got, " changed, ") != 1 ||
 		!strings.Contains(got, " 5 files changed, 5 insertions(+), 3 deletions(-)\n") ||
 		strings.Contains(got, "copied") || strings.Contains(got, "left") {
@@ -148,13 +134,9 @@ func TestReviewLeavesOutTheBase(t *testing.T) {
 	gitRun(t, tree.Dir, "commit", "-q", "-a", "-m",
 		"by the agent")
 	from, err := v.WorkingBase(t.Context(), "T1", saved, k.base())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var diff strings.Builder
-	if err := v.DiffWorking(t.Context(), &diff, "T1", from, DiffOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, v.DiffWorking(t.Context(), &diff, "T1", from, DiffOptions{}))
 	if got := diff.String(); strings.Contains(got, "from the base") ||
 		!strings.Contains(got, "\n-saved\n+by the agent\n") {
 		t.Errorf("the diff is\n%s", got)
@@ -175,9 +157,7 @@ func TestReviewLeavesOutTheBase(t *testing.T) {
 // A folder that is not a worktree, or not yet, is none.
 func TestReviewWithoutAWorktree(t *testing.T) {
 	k := newKit(t, map[string]string{"a.txt": "one\n"})
-	if err := os.MkdirAll(filepath.Join(k.folder, "T1"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(k.folder, "T1"), 0o700))
 	if err := k.review().DiffWorking(t.Context(), io.Discard, "T1", k.base(),
 		DiffOptions{}); !errors.Is(err, ErrNoTree) {
 		t.Error(err)

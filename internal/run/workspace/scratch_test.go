@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestScratch(t *testing.T) {
@@ -19,9 +21,7 @@ func TestScratch(t *testing.T) {
 	write(t, k.dir, map[string]string{"a": "2\n"})
 	k.commit("two")
 	scratch, err := k.OpenScratch(t.Context(), "baseline", old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	wantFiles(t, scratch.Dir, map[string]string{"a": "1\n"})
 	write(t, scratch.Dir, map[string]string{"a": "3\n", "b": "3\n"})
 	if err := k.Prune(t.Context()); err != nil { // as another process does when it starts
@@ -88,13 +88,9 @@ func TestPrune(t *testing.T) {
 	write(t, k.dir, map[string]string{".git/" + forgottenPrefix + "1/tree/HEAD": "x"})
 	// young however slow this machine is
 	old, now := time.Now().Add(-2*oldLock), time.Now().Add(time.Hour)
-	if err := errors.Join(os.RemoveAll(gone.Dir), os.Chtimes(unborn, old, old),
-		os.Chtimes(young, now, now)); err != nil {
-		t.Fatal(err)
-	}
-	if err := k.Prune(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.RemoveAll(gone.Dir), os.Chtimes(unborn, old, old),
+		os.Chtimes(young, now, now)))
+	must.Succeed(t, k.Prune(t.Context()))
 	if diff := cmp.Diff([]string{"T1"}, k.trees()); diff != "" {
 		t.Errorf("trees (-want +got):\n%s", diff)
 	}

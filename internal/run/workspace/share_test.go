@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // cloned returns another clone of a repository.
@@ -28,14 +29,10 @@ func TestOpenAt(t *testing.T) {
 	send := func(from, to *kit) *Tree {
 		t.Helper()
 		commit, err := from.open("T1").Commit(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		read1(t, to.Repo, from.bundle(Bundle{Commits: []string{commit}}))
 		tree, err := to.OpenAt(t.Context(), "T1", commit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got, err := tree.Commit(t.Context()); got != commit || err != nil {
 			t.Errorf("the branch is at %s, want %s: %v", got, commit, err)
 		}
@@ -57,9 +54,7 @@ func TestOpenAt(t *testing.T) {
 	} else if got := gitRun(t, here.dir, "show", left[0]+":a"); got != "local" {
 		t.Errorf("kept %q", got)
 	}
-	if err := here.SetLastAuthor("T1", 7); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, here.SetLastAuthor("T1", 7))
 	if here.LastAuthor("T1") != 7 || here.LastAuthor("T2") != 0 || there.LastAuthor("T1") != 0 {
 		t.Error("the last author is another")
 	}
@@ -116,9 +111,7 @@ func TestJoin(t *testing.T) {
 	gitRun(t, k.dir, "commit", "--quiet", "-a", "-m", "theirs")
 	theirs := gitRun(t, k.dir, "rev-parse", "HEAD")
 	joined, err := k.Join(t.Context(), ours, theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, commit := range []string{ours, theirs} {
 		if contains, err := k.Contains(t.Context(), joined, commit); !contains || err != nil {
 			t.Errorf("%s is not in it: %v", commit, err)
@@ -147,13 +140,9 @@ func TestSharedRemote(t *testing.T) {
 	second := here.commit("second")
 	for _, s := range []SharedRef{ref("", first), ref("T1", saved), ref("", second),
 		ref("", second)} {
-		if err := here.PushShared(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, here.PushShared(t.Context(), s))
 	}
-	if err := there.FetchShared(t.Context(), ref("T1", saved)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, there.FetchShared(t.Context(), ref("T1", saved)))
 	if has, err := there.Has(t.Context(), saved); !has || err != nil {
 		t.Errorf("fetched: %t %v", has, err)
 	}
@@ -162,21 +151,15 @@ func TestSharedRemote(t *testing.T) {
 		t.Errorf("what is not there: %v", err)
 	}
 	gitRun(t, remote, "update-ref", ref("", saved).name(), second)
-	if err := there.DropShared(t.Context(), saved); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, there.DropShared(t.Context(), saved))
 	fresh := emptyClone(t)
 	if err := fresh.FetchShared(t.Context(), ref("", saved)); err == nil {
 		t.Error("another commit was taken for it")
 	}
-	if err := here.PruneShared(t.Context(), remote, "b-1", second,
-		func(work string) bool { return work == "T1" }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, here.PruneShared(t.Context(), remote, "b-1", second,
+		func(work string) bool { return work == "T1" }))
 	left, err := fresh.ListShared(t.Context(), remote, "b-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if left.Branch != "main" || left.Commit != second || !left.Has(ref("", second)) ||
 		left.Has(ref("", first)) || left.Has(ref("T1", saved)) {
 		t.Errorf("left %+v", left)
@@ -212,9 +195,10 @@ func TestCommitsThatAreNoIDs(t *testing.T) {
 			"FetchShared": k.FetchShared(ctx, ref), "FetchShared of work": k.FetchShared(ctx,
 				ofWork), "PushShared": k.PushShared(ctx, ref),
 			"PushShared of work": k.PushShared(ctx, ofWork),
-			"KeepShared":         k.KeepShared(ctx, commit), "DropShared": k.DropShared(ctx, commit),
-			"AddBranch": k.AddBranch(ctx, "T2", commit),
-			"CheckOut":  k.CheckOut(ctx, "main", commit),
+			"KeepShared":         k.KeepShared(ctx, commit),
+			"DropShared":         k.DropShared(ctx, commit),
+			"AddBranch":          k.AddBranch(ctx, "T2", commit),
+			"CheckOut":           k.CheckOut(ctx, "main", commit),
 			"WriteBundle": k.WriteBundle(ctx, io.Discard,
 				Bundle{Commits: []string{commit}, Branch: "main"}),
 			"Discard": tree.Discard(ctx, commit),

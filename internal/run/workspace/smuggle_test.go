@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // smuggling is something that a process does to a repository that it shares with signalbox. It
@@ -19,15 +21,16 @@ type smuggling struct {
 // smugglings use the branch of T1. evil is a commit on top of tip that adds the file smuggled, and
 // the branch evil is at it.
 var smugglings = []smuggling{
-	{"the branch is moved and packed, and other refs have its name", func(k *kit, evil, tip string) {
-		k.setRef("heads/signalbox/T1", "")
-		write(k.t, k.dir, map[string]string{".git/packed-refs": "# pack-refs with: peeled fully-peeled sorted \n" +
-			evil + " refs/heads/signalbox/T1\n"})
-		for _, name := range []string{"tags/signalbox/T1", "heads/" + tip, "tags/" + tip,
-			"replace/" + tip} {
-			k.setRef(name, evil)
-		}
-	}},
+	{"the branch is moved and packed, and other refs have its name",
+		func(k *kit, evil, tip string) {
+			k.setRef("heads/signalbox/T1", "")
+			write(k.t, k.dir, map[string]string{".git/packed-refs": "# pack-refs with: peeled fully-peeled sorted \n" +
+				evil + " refs/heads/signalbox/T1\n"})
+			for _, name := range []string{"tags/signalbox/T1", "heads/" + tip, "tags/" + tip,
+				"replace/" + tip} {
+				k.setRef(name, evil)
+			}
+		}},
 	{"the branch is a symbolic ref to another", func(k *kit, evil, tip string) {
 		k.setRef("heads/signalbox/T1", "ref: refs/heads/evil")
 	}},
@@ -118,15 +121,11 @@ func TestScratchIsOfTheNamedCommit(t *testing.T) {
 				return
 			}
 			gitDir, err := k.repository.DirOf(filepath.Join(k.folder, scratchPrefix+"T1"))
-			if err := errors.Join(err, os.WriteFile(filepath.Join(gitDir, "HEAD"),
-				[]byte(head+"\n"), 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, errors.Join(err, os.WriteFile(filepath.Join(gitDir, "HEAD"),
+				[]byte(head+"\n"), 0o600)))
 		}
 		scratch, err := k.OpenScratch(t.Context(), "T1", tip)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		wantFiles(t, scratch.Dir, map[string]string{"a": "2\n", "b": "1\n"})
 		if err := scratch.Close(); err != nil || k.base() != before {
 			t.Errorf("HEAD %s: %v, main is at %s", head, err, k.base())

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 // The base has moved since the work began; only what the work changes counts.
@@ -32,9 +33,7 @@ func TestStat(t *testing.T) {
 		{Path: "image.bin", Binary: true}, {Path: "new name.txt", From: "old.txt"}}
 	for _, from := range []string{start, base} {
 		got, err := Stat(t.Context(), k.dir, from, work)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // steeringFiles are those of a base: with links that lead to ordinary files, and settings that name
@@ -19,7 +21,8 @@ var steeringFiles = map[string]string{
 	"main.go":               "package main\n",
 	".claude/settings.json": `{"hooks":"$CLAUDE_PROJECT_DIR/scripts/hook.sh"}`,
 	"scripts/hook.sh":       "base hook\n",
-	"scripts/other.sh":      "base other\n", "CLAUDE.md": "base claude\n", "sub/CLAUDE.md": "base sub\n",
+	"scripts/other.sh":      "base other\n", "CLAUDE.md": "base claude\n",
+	"sub/CLAUDE.md":           "base sub\n",
 	"docs/rules.txt":          "base rules\n",
 	"tools/codex/config.toml": "base codex\n", "x/y/far.txt": "base far\n",
 	"GEMINI.md": "Read @docs/style.md\n", "docs/style.md": "base style\n",
@@ -35,9 +38,7 @@ func steeringKit(t *testing.T) *kit {
 	for name, target := range steeringLinks {
 		link(t, k.dir, target, name)
 	}
-	if err := os.Chmod(filepath.Join(k.dir, "scripts/hook.sh"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(k.dir, "scripts/hook.sh"), 0o755))
 	k.commit("links")
 	return k
 }
@@ -155,9 +156,7 @@ func leave(t *testing.T, dir string) {
 func (k *kit) scratch(commit string) *Scratch {
 	k.t.Helper()
 	s, err := k.OpenScratch(k.t.Context(), "T1", commit)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.Succeed(k.t, err)
 	k.t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			k.t.Error(err)
@@ -188,9 +187,7 @@ func TestSteerShown(t *testing.T) {
 	s := k.scratch(commitScript(t, k.dir,
 		"echo evil > docs/rules.txt; echo evil > scripts/hook.sh; echo x > main.go; chmod +x docs/style.md"))
 	shown, err := s.Steer(t.Context(), base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := strings.Join(shown, " "); got != "AGENTS.md docs/style.md scripts/hook.sh" {
 		t.Error(got)
 	}
@@ -208,9 +205,7 @@ func TestSteerReadOnlyFolders(t *testing.T) {
 	s := k.scratch(k.base())
 	write(t, s.Dir, map[string]string{"mod/a/AGENTS.md": "evil\n", "mod/a/a.go": "x\n",
 		"\xff/CLAUDE.md": "evil\n"})
-	if err := os.Chmod(filepath.Join(s.Dir, "mod/a"), 0o500); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(s.Dir, "mod/a"), 0o500))
 	if shown, err := s.Steer(t.Context(), k.base()); err != nil || shown != nil {
 		t.Fatal(shown, err)
 	}
@@ -271,14 +266,10 @@ func TestSteerClosedFolders(t *testing.T) {
 			s := k.scratch(commitScript(t, k.dir, "echo evil > scripts/hook.sh"))
 			write(t, s.Dir, map[string]string{"a/b/c/AGENTS.md": "evil\n",
 				"a/.claude/b/c": "evil\n"})
-			if err := os.Remove(filepath.Join(s.Dir, "sub/CLAUDE.md")); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(filepath.Join(s.Dir, "sub/CLAUDE.md")))
 			for _, dir := range []string{"a/b/c", "a/b", "a/.claude/b", "a/.claude", "a", "sub",
 				"scripts", "docs", ".claude", "."} {
-				if err := os.Chmod(filepath.Join(s.Dir, dir), mode); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Chmod(filepath.Join(s.Dir, dir), mode))
 			}
 			if _, err := s.Steer(t.Context(), base); err != nil {
 				t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 // submoduleKit is a repository with the submodule lib, which has the submodule deep.
@@ -105,21 +107,13 @@ func TestSubmodules(t *testing.T) {
 		t.Errorf("git status says %q", out)
 	}
 	scratch, err := k.OpenScratch(ctx, "T1", commit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	k.wantFiles(scratch.Dir, submoduleFiles)
-	if err := scratch.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := tree.Discard(ctx, commit); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, scratch.Close())
+	must.Succeed(t, tree.Discard(ctx, commit))
 	k.wantFiles(tree.Dir, submoduleFiles)
 	merged, err := k.Repo.Merge(ctx, MergeRequest{Task: "T1", Commit: commit, Base: k.base()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := gitRun(t, k.dir, "rev-parse", merged.Commit+":vendor/lib"); got != link {
 		t.Errorf("the merge names %s, want %s", got, link)
 	}
@@ -142,11 +136,9 @@ func (k *submoduleKit) plantInClone() (ran string) {
 	ran = filepath.Join(newDir(t), "ran")
 	script := filepath.Join(newDir(t), "script")
 	clone := filepath.Join(k.dir, ".git/modules/the-lib")
-	if err := errors.Join(
+	must.Succeed(t, errors.Join(
 		os.WriteFile(script, []byte("#!/bin/sh\ntouch "+ran+"\ncat\n"), 0o755),
-		os.MkdirAll(filepath.Join(clone, "hooks"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+		os.MkdirAll(filepath.Join(clone, "hooks"), 0o755)))
 	for _, hook := range []string{"post-checkout", "post-index-change"} {
 		link(t, clone, script, "hooks/"+hook)
 	}
@@ -230,10 +222,8 @@ func TestSubmoduleInTheCheckout(t *testing.T) {
 	lib := filepath.Join(k.dir, "vendor/lib")
 	gitRun(t, k.dir, "config", "--file", ".git/modules/the-lib/config", "--unset", "core.worktree")
 	write(t, lib, map[string]string{".git": ""})
-	if err := os.Rename(filepath.Join(k.dir, ".git/modules/the-lib"),
-		filepath.Join(lib, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(filepath.Join(k.dir, ".git/modules/the-lib"),
+		filepath.Join(lib, ".git")))
 	tree := k.open("T1")
 	k.wantFiles(tree.Dir, submoduleFiles)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestOpen(t *testing.T) {
@@ -33,9 +35,7 @@ func TestOpen(t *testing.T) {
 func TestOpenRepairs(t *testing.T) {
 	t.Parallel()
 	remove := func(t *testing.T, names ...string) {
-		if err := os.RemoveAll(filepath.Join(names...)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(filepath.Join(names...)))
 	}
 	first := newKit(t, map[string]string{"a": "1\n"})
 	first.work("T1", map[string]string{"a": "2\n"})
@@ -48,9 +48,7 @@ func TestOpenRepairs(t *testing.T) {
 		{"deleted", func(t *testing.T, k *kit, tree *Tree) { remove(t, tree.Dir) }, ""},
 		{"emptied", func(t *testing.T, k *kit, tree *Tree) {
 			remove(t, tree.Dir)
-			if err := os.Mkdir(tree.Dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Mkdir(tree.Dir, 0o700))
 		}, ""},
 		{"half-made", func(t *testing.T, k *kit, tree *Tree) {
 			write(t, tree.gitDir, map[string]string{"locked": "initializing"})
@@ -68,10 +66,8 @@ func TestOpenRepairs(t *testing.T) {
 		{"forgotten by git", func(t *testing.T, k *kit, tree *Tree) { remove(t, tree.gitDir) }, ""},
 		{"project moved", func(t *testing.T, k *kit, tree *Tree) {
 			top := filepath.Dir(k.dir) + "/moved"
-			if err := errors.Join(os.Mkdir(top, 0o700), os.Rename(k.dir, top+"/project"),
-				os.Rename(k.folder, top+"/trees")); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, errors.Join(os.Mkdir(top, 0o700), os.Rename(k.dir, top+"/project"),
+				os.Rename(k.folder, top+"/trees")))
 			k.dir, k.folder = top+"/project", top+"/trees"
 			k.find()
 		}, "mine\n"},
@@ -116,9 +112,7 @@ func TestOpenConcurrently(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	second, err := Find(t.Context(), k.dir, k.folder) // as another process would
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var all sync.WaitGroup
 	for i, task := range strings.Fields("A B C D") {
 		repo := []*Repo{k.Repo, second}[i%2]
@@ -177,17 +171,13 @@ func TestSaveFilesAndFolders(t *testing.T) {
 	k := newKit(t, map[string]string{"file": "1\n", "folder/a": "1\n", "folder/b/c": "1\n",
 		"gone/a": "1\n"})
 	tree := k.open("T1")
-	if err := errors.Join(os.RemoveAll(filepath.Join(tree.Dir, "folder")),
+	must.Succeed(t, errors.Join(os.RemoveAll(filepath.Join(tree.Dir, "folder")),
 		os.Remove(filepath.Join(tree.Dir, "file")),
-		os.RemoveAll(filepath.Join(tree.Dir, "gone"))); err != nil {
-		t.Fatal(err)
-	}
+		os.RemoveAll(filepath.Join(tree.Dir, "gone"))))
 	want := map[string]string{"folder": "2\n", "file/a": "2\n", "file/b/c": "2\n"}
 	write(t, tree.Dir, want)
 	commit, _, err := tree.Save(t.Context(), "swapped")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	k.wantScratch("T1", commit, want)
 	if _, changed, err := tree.Save(t.Context(), "again"); changed || err != nil {
 		t.Errorf("there is still something to commit: %v", err)
@@ -278,9 +268,7 @@ func TestSaveUnusualStates(t *testing.T) {
 				if err == nil || err.Error() != want {
 					t.Errorf("error %v, want %s", err, want)
 				}
-				if err := tree.Discard(t.Context(), before); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, tree.Discard(t.Context(), before))
 				tt.want = map[string]string{"a": "2\n"}
 			} else if now := gitRun(t, tree.Dir, "rev-parse", "signalbox/T1"); err != nil ||
 				commit != now {
@@ -316,9 +304,7 @@ func TestDiscard(t *testing.T) {
 		"x.o": "x\n"})
 	gitRun(t, tree.Dir, "commit", "--quiet", "-a", "-m", "critic")
 	write(t, tree.Dir, map[string]string{"a": "again\n"})
-	if err := tree.Discard(t.Context(), commit); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tree.Discard(t.Context(), commit))
 	wantFiles(t, tree.Dir, map[string]string{"a": "2\n", ".gitignore": "*.o\n", "x.o": "x\n"})
 	if now, _ := tree.Commit(t.Context()); now != commit {
 		t.Errorf("the branch is at %s", now)
@@ -334,9 +320,7 @@ func TestRefresh(t *testing.T) {
 	k.commit("meanwhile")
 	// a file that is rewritten with the same content has not changed
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(filepath.Join(tree.Dir, "b"), old, old); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chtimes(filepath.Join(tree.Dir, "b"), old, old))
 	for _, tree := range []*Tree{fresh, tree, tree} {
 		if conflict, err := tree.Refresh(t.Context(), k.base()); conflict != nil || err != nil {
 			t.Fatal(conflict, err)
@@ -421,26 +405,20 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	write(t, tree.Dir, map[string]string{"a": "2\n"})
 	lock := filepath.Join(tree.gitDir, indexLock)
 	young := time.Now().Add(time.Hour) // however slow this machine is
-	if err := errors.Join(os.WriteFile(lock, nil, 0o600),
-		os.Chtimes(lock, young, young)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.WriteFile(lock, nil, 0o600),
+		os.Chtimes(lock, young, young)))
 	k.lockWait = 0
 	_, _, err := tree.Save(t.Context(), "")
 	if err == nil || !strings.HasPrefix(err.Error(), "another git process holds a lock: "+lock) {
 		t.Errorf("saved in spite of a lock: %v", err)
 	}
 	old := time.Now().Add(-oldLock)
-	if err := os.Chtimes(lock, old, old); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chtimes(lock, old, old))
 	if _, _, err := tree.Save(t.Context(), ""); err != nil {
 		t.Error(err)
 	}
 	ref := filepath.Join(k.dir, ".git", "refs", "heads", "main.lock")
-	if err := errors.Join(os.WriteFile(ref, nil, 0o600), os.Chtimes(ref, old, old)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(os.WriteFile(ref, nil, 0o600), os.Chtimes(ref, old, old)))
 	if _, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil {
 		t.Error(err)
 	}

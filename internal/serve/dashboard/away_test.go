@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 )
 
 // leaving is a journal that can become unavailable.
@@ -48,9 +49,7 @@ func TestPagesWhileTheLedgerIsAway(t *testing.T) {
 	s.start(signalbox.RoleDeveloper, "T3")
 	j := &leaving{Journal: s.box.Journal}
 	e, err := engine.Open(t.Context(), j, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { e.Close() })
 	s.box.Journal, s.box.Engine = j, e
 	s.box.Config.Journal = "postgres://signalbox@db.example.com/signalbox"

@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // TestBoardFilters shows the tasks that a filter leaves, and remembers it in the form.
@@ -44,9 +45,7 @@ func TestBoardFilters(t *testing.T) {
 			t.Errorf("%q: the page does not say what is shown", query)
 		}
 		values, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if role := values.Get("role"); role != "" && !strings.Contains(page, "<option selected>"+
 			role) || values.Has("waiting") != strings.Contains(page, " checked") {
 			t.Errorf("%q: the form does not have the filter", query)

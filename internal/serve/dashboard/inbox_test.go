@@ -8,6 +8,7 @@ import (
 
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/testkit/must"
 )
 
 // TestEveryRequestIsAnsweredInTheInbox shows a question of every kind: each has a form, with a
@@ -20,9 +21,7 @@ func TestEveryRequestIsAnsweredInTheInbox(t *testing.T) {
 		var page bytes.Buffer
 		f := frame{MayAnswer: true, Data: inboxPage{Status: &inspect.Status{},
 			Requests: []request{{Request: r}}}}
-		if err := s.dashboard.pages["inbox"].ExecuteTemplate(&page, "content", f); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.dashboard.pages["inbox"].ExecuteTemplate(&page, "content", f))
 		for _, want := range append([]string{`id="request-Q-7"`, "pwned",
 			`<textarea id="answer-Q-7"`, `class="request ` + string(r.Kind) + `"`}, r.Answers...) {
 			if !strings.Contains(page.String(), want) {

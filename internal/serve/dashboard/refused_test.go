@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"signalbox/internal/serve/access"
+	"signalbox/internal/testkit/must"
 )
 
 // TestRefusedCallersSeeNothing makes requests that are refused, and gets pages for everyone: none
@@ -19,9 +20,7 @@ func TestRefusedCallersSeeNothing(t *testing.T) {
 	beyond, err := New(s.box,
 		access.NewGuard(s.store, &access.Options{Hosts: []string{"box.example"}}),
 		Options{Name: "secretproject"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	mux := http.NewServeMux()
 	beyond.Register(mux)
 	for _, test := range []struct {

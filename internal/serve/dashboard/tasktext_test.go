@@ -9,6 +9,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/testkit/must"
 )
 
 // TestTaskPageHasTheText checks that the page on which a human decides says what the task asks for,
@@ -17,11 +18,10 @@ func TestTaskPageHasTheText(t *testing.T) {
 	s := newStage(t)
 	stored, err := json.Marshal(plan.Task{ID: "W1", Title: "count", Work: hostile,
 		Criteria: []string{"it counts to four"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	text := s.blob(string(stored))
-	load := rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "words", ID: "words", Source: "words.md", Replace: true, Actor: "op",
+	load := rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "words", ID: "words", Source: "words.md",
+		Replace: true, Actor: "op",
 		Tasks: []rules.PlanTask{{ID: "W1", Title: "count", Text: text}}}
 	for !s.do(load).Plan.Loaded {
 	}

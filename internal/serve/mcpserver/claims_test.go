@@ -10,6 +10,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // mine returns the work items that, according to get_status, the caller holds.
@@ -117,9 +118,7 @@ func TestClaimsOfClosedConnections(t *testing.T) {
 	second.ok("open_work", args{"work": "w1"})
 	near, far := mcp.NewInMemoryTransports()
 	connection, err := s.mcp.Connect(t.Context(), near, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	first := callerOver(t, far)
 	first.ok("claim_work", args{"work": "w0", "role": "developer"})
 	first.session.Close()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // connection is a client's connection, which records the deadline.
@@ -73,9 +75,7 @@ func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 10 * time.Second
 		s := NewSlots(1, wait)
-		if err := s.Enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.Enter(t.Context()))
 		start := time.Now()
 		if err := s.Enter(t.Context()); !errors.Is(err, ErrBusy) || time.Since(start) != wait {
 			t.Errorf("%v after %v", err, time.Since(start))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/offline"
 )
 
@@ -25,14 +26,10 @@ func TestRun(t *testing.T) {
 		t.Error("it is another user")
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer listener.Close()
 	connection, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	connection.Close()
 	if connection, err := net.Dial("tcp", "192.0.2.1:80"); err == nil ||
 		!errors.Is(err, syscall.ENETUNREACH) {

@@ -8,20 +8,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // A row that was committed survives kill -9 and the failure of the primary.
 func TestServer(t *testing.T) {
 	Need(t)
 	s, err := Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer s.Stop()
 	standby, err := s.Standby()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer standby.Stop()
 	steps := []func() error{
 		func() error { _, err := s.Query("CREATE TABLE x AS SELECT 42 AS y"); return err },
@@ -47,9 +45,7 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 	Need(t)
 	if os.Getenv(childVariable) != "" {
 		s, err := Start()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		fmt.Println("DIR", s.Dir)
 		os.Exit(0)
 	}

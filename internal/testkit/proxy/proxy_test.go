@@ -6,15 +6,15 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // echo starts a server that answers every line with the same line.
 func echo(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -46,9 +46,7 @@ type client struct {
 func dial(t *testing.T, p *Proxy) client {
 	t.Helper()
 	c, err := net.Dial("tcp", p.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(time.Minute))
 	return client{c, bufio.NewReader(c)}
@@ -64,9 +62,7 @@ func (c client) ask(line string) (string, error) {
 func TestProxy(t *testing.T) {
 	server := echo(t)
 	p, err := Start("tcp", server.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer p.Close()
 	wantAnswer := func(c client) {
 		t.Helper()

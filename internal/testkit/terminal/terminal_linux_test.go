@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/terminal"
 )
 
@@ -18,13 +19,9 @@ func open(t *testing.T, script string) *terminal.Terminal {
 	if errors.Is(err, terminal.ErrNoTerminals) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(opened.Close)
-	if err := opened.Start(exec.Command("sh", "-c", script)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, opened.Start(exec.Command("sh", "-c", script)))
 	return opened
 }
 
@@ -47,16 +44,12 @@ func TestScreen(t *testing.T) {
 		c.Type("typed\n"),
 		c.WaitFor(patient(t), has("full")),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	if !c.IsAlternate() {
 		t.Error("it does not show the alternate screen")
 	}
-	if err := c.Type("\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Type("\n"))
 	if exited := (*exec.ExitError)(nil); !errors.As(c.Wait(patient(t)), &exited) ||
 		exited.ExitCode() != 3 {
 		t.Errorf("it ended with %v", exited)
@@ -75,15 +68,9 @@ func TestScreen(t *testing.T) {
 
 func TestResize(t *testing.T) {
 	c := open(t, `trap 'stty size; echo longer than twenty columns' WINCH; stty size; echo ready; while :; do read -r line; done`)
-	if err := c.WaitFor(patient(t), has("5 20\nready")); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Resize(40, 10); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WaitFor(patient(t), has("10 40\nlonger than twenty columns")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.WaitFor(patient(t), has("5 20\nready")))
+	must.Succeed(t, c.Resize(40, 10))
+	must.Succeed(t, c.WaitFor(patient(t), has("10 40\nlonger than twenty columns")))
 }
 
 // Only programs that ask for brackets around what is pasted get them.
@@ -91,9 +78,7 @@ func TestPaste(t *testing.T) {
 	c := open(t, `read -r line; printf '\033[?2004hready\n'; read -r line`)
 	for _, err := range []error{c.Paste("plain\n"), c.WaitFor(patient(t), has("ready")),
 		c.Paste("text\n"), c.Wait(patient(t))} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	if got := c.Written(); !strings.HasPrefix(got, "plain\r\n") ||
 		!strings.Contains(got, "^[[200~text\r\n") {
@@ -128,18 +113,12 @@ func TestStreams(t *testing.T) {
 	if errors.Is(err, terminal.ErrNoTerminals) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer c.Close()
-	if err := c.SetVerbatim(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.SetVerbatim())
 	cmd := exec.Command("sh", "-c", "cat; test -t 1 && echo error >&2; : </dev/tty")
 	cmd.Stdin = strings.NewReader("input\n")
-	if err := c.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Start(cmd))
 	if err := c.Wait(patient(t)); err != nil {
 		t.Error(err)
 	}
@@ -150,9 +129,7 @@ func TestStreams(t *testing.T) {
 
 func TestCloseEndsTheProgram(t *testing.T) {
 	c := open(t, `trap '' HUP INT TERM; echo ready; read -r line`)
-	if err := c.WaitFor(patient(t), has("ready")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.WaitFor(patient(t), has("ready")))
 	c.Close()
 	if err := c.Wait(patient(t)); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("it ended with %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -277,9 +278,7 @@ func drawValue(t *rapid.T, nest int) any {
 func TestValueRoundTrip(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		kept, size, err := normal(drawValue(t, 3), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		text := Format(kept)
 		back, err := Parse(text)
 		if err != nil || !reflect.DeepEqual(kept, back) {

@@ -3,6 +3,8 @@ package blackboard
 import (
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 func mustDeclare(t *testing.T, l *Layout, in Scope, key Key, path string, global bool) Slot {
@@ -118,9 +120,7 @@ func TestClone(t *testing.T) {
 func described(t *testing.T, l *Layout) string {
 	t.Helper()
 	var text strings.Builder
-	if err := l.Describe(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Describe(&text))
 	return text.String()
 }
 

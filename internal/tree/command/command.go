@@ -143,8 +143,8 @@ func (r Runner) run(ctx context.Context, key, command, input string,
 	case result.Exit.Err != nil:
 		return "", result.Exit.Err
 	case result.Truncated:
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("it printed more than %d bytes", maxOutput)}
+		return "", signalbox.CodeFailed.Errorf("",
+			"it printed more than %d bytes", maxOutput)
 	case result.Exit.Code != 0 && message != "":
 		return "", fmt.Errorf("exit status %d: %s", result.Exit.Code, message)
 	case result.Exit.Code != 0:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -120,9 +121,7 @@ type line struct {
 func newLine(t *testing.T) *line {
 	t.Helper()
 	l := &line{t, filepath.Join(t.TempDir(), "line")}
-	if err := syscall.Mkfifo(l.name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(l.name, 0o600))
 	return l
 }
 
@@ -131,9 +130,7 @@ func newLine(t *testing.T) *line {
 func (l *line) await() (gone func()) {
 	l.t.Helper()
 	file, err := os.Open(l.name)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.Succeed(l.t, err)
 	r := bufio.NewReader(file)
 	if _, err := r.ReadString('\n'); err != nil {
 		l.t.Fatal(err)
@@ -188,9 +185,7 @@ func orphan(t *testing.T, key, diary string) (gone func()) {
 	cmd := exec.Command("sh", "-c", "trap 'echo orphan ended >>"+diary+"; exit' TERM; "+l.staying())
 	cmd.Env = append(os.Environ(), "SIGNALBOX_SESSION="+session(key))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/runner"
 )
@@ -46,9 +47,7 @@ func asking(t *testing.T, keys ...string) *tree.Tree {
 				Args: map[string]any{"prompt": "go on", "response_key": key}})
 	}
 	compiled, err := tree.Compile(def, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return compiled
 }
 
@@ -63,9 +62,7 @@ func TestReplies(t *testing.T) {
 	}
 	options.MaxTicks = 0
 	run, err := runner.Do(t.Context(), asking(t, "a", "b", "c"), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	board := run.Board().Snapshot()
 	if board["a"] != "one" || board["b"] != "two" || board["c"] != nil {
 		t.Errorf("the board has %v", board)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/picture"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -35,14 +36,10 @@ func TestGolden(t *testing.T) {
 			got := test.draw(f, test.o)
 			name := filepath.Join("testdata", test.file)
 			if *update {
-				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(name, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Errorf("%s differs; -update updates it (-want +got):\n%s", name, diff)
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnsignal"
 )
@@ -28,9 +29,7 @@ func TestDefinedLeaves(t *testing.T) {
 	functions := &tree.Registry{}
 	turnsignal.Register(functions)
 	f, err := Load(t.Context(), "own.lua", []byte(defineTree), &Options{Functions: functions})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer f.Close()
 	var asked string
 	search := tree.Leaf{Do: func(c *tree.Call) tree.Status {
@@ -40,9 +39,7 @@ func TestDefinedLeaves(t *testing.T) {
 	services := &tree.Registry{}
 	services.Add(tree.Tool, "search", search)
 	run, err := tree.NewRun(f.Tree(), &tree.RunOptions{Services: services})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if st := run.Tick(time.Unix(0, 0)); st != tree.Success {
 		t.Errorf("the tree answered %s: %+v", st, run.Views())
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -19,9 +20,7 @@ import (
 func ticked(t testing.TB, f *File, inputs map[string]any) (*tree.Run, tree.Status) {
 	t.Helper()
 	run, err := tree.NewRun(f.Tree(), &tree.RunOptions{Inputs: inputs, Observe: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return run, run.Tick(time.Unix(1_000_000_000, 500_000_000))
 }
 
@@ -158,9 +157,7 @@ func TestLeafMethods(t *testing.T) {
 end})})`
 			f, err := Load(t.Context(), "t.lua", []byte(source),
 				&Options{Functions: functions, Limits: Limits{Time: time.Hour}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			run, st := ticked(t, f, nil)
 			got := run.View(0).Err
 			switch {
@@ -268,9 +265,7 @@ local l, kept = t:get("big"), {}
 for i = 1, 1000 do ` + script + ` end end})})`
 		f, err := Load(t.Context(), "t.lua", []byte(source),
 			&Options{Limits: Limits{Memory: 4 << 20, Time: time.Hour}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		big := make([]any, 5000)
 		for i := range big {
 			big[i] = "x"
@@ -367,9 +362,7 @@ end))})`)
 func TestLeafAllocations(t *testing.T) {
 	f := loaded(t, `return BT.tree("t", {root=BT.script("x", function(t) return BT.SUCCESS end)})`)
 	run, err := tree.NewRun(f.Tree(), &tree.RunOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	now := time.Unix(0, 0)
 	if n := testing.AllocsPerRun(100, func() { run.Tick(now) }); n > 20 {
 		t.Errorf("a tick of one function allocates %v times", n)
@@ -404,9 +397,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	for _, name := range files {
 		source, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Succeed(f, err)
 		f.Add(string(source))
 	}
 	f.Add(`return BT.tree("t", {root=BT.script("x", function(t) t:set("_a", t:args()) return t:action("do") end)})`)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree/boundedlua"
 )
@@ -23,25 +24,17 @@ func TestReload(t *testing.T) {
 	write := func(content string) func() {
 		return func() {
 			t.Helper()
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 			// The content decides, not the modification time.
-			if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)))
 		}
 	}
 	remove := func() {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(path))
 	}
 	write(version("aa"))()
 	source, err := Open(t.Context(), path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var seen []*File
 	for i, step := range []struct {
 		do       func()
@@ -102,16 +95,10 @@ func TestReload(t *testing.T) {
 // A load that its context stopped is tried again, because the file may be valid.
 func TestReloadAfterCancel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.lua")
-	if err := os.WriteFile(path, []byte(version("a")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(version("a")), 0o600))
 	source, err := Open(t.Context(), path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(version("b")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(path, []byte(version("b")), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if f, reloaded, err := source.Next(ctx); f.Tree().Name() != "a" || reloaded || err == nil {
@@ -126,9 +113,7 @@ func TestReloadAfterCancel(t *testing.T) {
 func TestOpenFails(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.lua")
-	if err := os.WriteFile(bad, []byte("return 5"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(bad, []byte("return 5"), 0o600))
 	for path, want := range map[string]string{
 		bad:                           "bad.lua:1: the file returns the number 5",
 		dir:                           "is not a regular file",

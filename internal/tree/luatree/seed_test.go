@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnsignal"
 )
@@ -25,13 +26,9 @@ func seedFunctions() *tree.Registry {
 func TestSeedT024(t *testing.T) {
 	const file = "testdata/seed_t024.lua"
 	source, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	f, err := Load(t.Context(), file, source, &Options{Functions: seedFunctions()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer f.Close()
 	if got := f.Tree().Name(); got != "agent-turn" {
 		t.Errorf("the tree is called %q", got)
@@ -57,9 +54,7 @@ func TestSeedT024(t *testing.T) {
 			}
 			run, err := tree.NewRun(f.Tree(),
 				&tree.RunOptions{Replace: []tree.Replacement{{Pattern: "llm_call:*", Do: model}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if st := run.Tick(time.Unix(0, 0)); st != tree.Success {
 				t.Errorf("the tree answered %s: %+v", st, run.Views())
 			}
@@ -87,9 +82,7 @@ func TestSeedT024(t *testing.T) {
 // and the line.
 func TestSeedT024NeedsItsFunctions(t *testing.T) {
 	source, err := os.ReadFile("testdata/seed_t024.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	functions := &tree.Registry{}
 	turnsignal.Register(functions)
 	_, err = Load(context.Background(), "agent.lua", source, &Options{Functions: functions})

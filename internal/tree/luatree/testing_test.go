@@ -12,15 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
 func TestLuaTests(t *testing.T) {
 	for _, path := range []string{"testdata/support.lua", "testdata/support_test.lua"} {
 		r, err := Test(t.Context(), path, &Options{Functions: testFunctions()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if r.File != "testdata/support_test.lua" || r.Tree != "testdata/support.lua" {
 			t.Errorf("%s: the files are %s and %s", path, r.File, r.Tree)
 		}
@@ -54,9 +53,7 @@ func beside(t *testing.T, source, tests string) (*Report, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for name, content := range map[string]string{"x.lua": source, "x_test.lua": tests} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, []byte(content), 0o600))
 	}
 	functions := testFunctions()
 	functions.Add(tree.Action, "job",
@@ -154,9 +151,7 @@ func TestChecksThatDoNotExplain(t *testing.T) {
 		ready + `t:replace("action:*", function(l) l:set("_x", 1) end) t:run() t:equal(t:get("_x"), 2)`:                                        "got 1, want 2",
 	} {
 		r, err := beside(t, tested, "test(\"it\", function(t)\n"+body+"\nend)")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got := r.Tests[0].Msg; got != want {
 			t.Errorf("%s\ngot %q, want %q", body, got, want)
 		}
@@ -178,9 +173,7 @@ func TestChecksExplainFailures(t *testing.T) {
 		r, err := beside(t, `local function no(name) return BT.script(name, function(t) t:fail(name .. " failed") end) end
 BT.subtree("s", {root=no("inside")})
 return BT.tree("t", {root=`+root+`})`, "test(\"it\", function(t)\nt:equal(t:run(), BT.SUCCESS)\nend)")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got, want := r.Tests[0].Msg, `got "FAILURE", want "SUCCESS"; the tree failed at `+
 			want; got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", root, got, want)
@@ -218,9 +211,7 @@ func TestReplacedConditionsCannotChange(t *testing.T) {
 t:replace("condition:*", function(l) l:set("n", 1) return true end)
 t:equal(t:run(), BT.SUCCESS)
 end)`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got, want := r.Tests[0].Msg, "a condition cannot use t:set"; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -231,9 +222,7 @@ func TestLuaTestsThatFail(t *testing.T) {
 	for body, want := range testBodies {
 		t.Run(body, func(t *testing.T) {
 			r, err := beside(t, tested, "test(\"it\", function(t)\n"+body+"\nend)")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			got := r.Tests[0]
 			if got.OK != (want == "") || !strings.HasPrefix(got.Msg, want) || got.OK &&
 				got.Msg != "" {
@@ -275,9 +264,7 @@ test("uses the other's t", function(t)
 end)
 test("goes on after a limit", function(t) while true do end end)
 test("is fine", function(t) t:ok(true) end)`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var got []string
 	for _, test := range r.Tests {
 		got = append(got, fmt.Sprintf("%s:%d: %v %s", test.File, test.Line, test.OK, test.Msg))
@@ -299,9 +286,7 @@ func TestLuaTestsReplaceOddNames(t *testing.T) {
 t:replace("tool:a*", BT.FAILURE)
 t:equal(t:run(), BT.FAILURE)
 end)`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if test := r.Tests[0]; !test.OK {
 		t.Errorf("line %d: %s", test.Line, test.Msg)
 	}
@@ -310,9 +295,7 @@ end)`)
 func TestLuaTestsCannotRunJobs(t *testing.T) {
 	r, err := beside(t, `return BT.tree("t", {root=BT.action("slow", {fn="job"})})`,
 		"test(\"it\", function(t)\nt:run()\nend)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got, want := r.Tests[0].Msg,
 		"slow is a job, which a test cannot run: replace 'action:slow'"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -348,15 +331,9 @@ func TestLuaTestsThatCannotRun(t *testing.T) {
 		})
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "x.lua"), []byte(tested), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "y_test.lua"), []byte(fine), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "x_test.lua"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "x.lua"), []byte(tested), 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "y_test.lua"), []byte(fine), 0o600))
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, "x_test.lua"), 0o700))
 	t.Chdir(dir)
 	for path, want := range map[string]string{
 		"y_test.lua": "y.lua does not exist, and y_test.lua are its tests: write it, or rename the tests",
@@ -369,18 +346,14 @@ func TestLuaTestsThatCannotRun(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", path, err, want)
 		}
 	}
-	if err := os.Remove("x_test.lua"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove("x_test.lua"))
 	if _, err := Test(t.Context(), "x.lua", nil); !errors.Is(err, os.ErrNotExist) ||
 		err.Error() != "x.lua has no tests: write them to x_test.lua" {
 		t.Errorf("without tests: got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := os.WriteFile("x_test.lua", []byte(fine), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile("x_test.lua", []byte(fine), 0o600))
 	if _, err := Test(ctx, "x.lua", &Options{Functions: testFunctions()}); err == nil ||
 		!strings.Contains(err.Error(), "context canceled") {
 		t.Errorf("cancelled: got %v", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree"
 	"signalbox/internal/tree/report"
@@ -27,19 +28,16 @@ const source = `return BT.tree("small", {
 func run(t *testing.T, source, journal string) (r *tree.Run, ticks []report.Tick, lines []string) {
 	t.Helper()
 	file, err := luatree.Load(t.Context(), "small.lua", []byte(source), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(file.Close)
 	r, err = runner.Do(t.Context(), file.Tree(),
 		&runner.Options{Run: tree.RunOptions{ID: "T-1", Observe: true}, Journal: journal,
 			File: file.Name, Source: source,
 			Ticked: func(run *tree.Run) {
-				ticks, lines = append(ticks, report.LastTick(run)), append(lines, report.Lines(run)...)
+				ticks, lines = append(ticks, report.LastTick(run)),
+					append(lines, report.Lines(run)...)
 			}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return r, ticks, lines
 }
 
@@ -115,9 +113,7 @@ func TestReplayReportsTheSame(t *testing.T) {
 		got = append(got, report.LastTick(run))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" || !j.Ended() ||
 		replayed.Ticks() != 1 {
 		t.Errorf("ended %t, ticks %d (-run +replay):\n%s", j.Ended(), replayed.Ticks(), diff)
@@ -127,8 +123,6 @@ func TestReplayReportsTheSame(t *testing.T) {
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -45,14 +46,10 @@ func TestFullDisk(t *testing.T) {
 func runOutOfRoom(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	var usual syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &usual); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &usual))
 	limit := func(n uint64) {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE,
-			&syscall.Rlimit{Cur: n, Max: usual.Max}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE,
+			&syscall.Rlimit{Cur: n, Max: usual.Max}))
 	}
 	tried := 0
 	for _, c := range stopCases()[:2] { // the first runs one job at a time, the second several

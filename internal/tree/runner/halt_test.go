@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -192,9 +193,7 @@ func TestRecordedBeforeEffects(t *testing.T) {
 				}
 				return nil
 			}
-			if err := r.open(compiled); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.open(compiled))
 			if r.run.Ticks() > 0 && !r.journal.dirty {
 				t.Error("what another process wrote is taken for synced")
 			}
@@ -203,9 +202,7 @@ func TestRecordedBeforeEffects(t *testing.T) {
 				t.Fatal(err)
 			}
 			// as if it were killed: no ending, and nothing more is synced
-			if err := r.journal.file.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.journal.file.Close())
 		}
 		// a 1 | 1 2 b 3 | 3
 		if checked != 7 {

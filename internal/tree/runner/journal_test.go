@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -192,9 +193,7 @@ func TestReadJournal(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if header.Run != "run" || header.File != "two.lua" || header.Source != "-- two" ||
 		header.Hash != j.Header.Hash || header.Hash == "" {
 		t.Errorf("the header %+v", header)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -42,9 +43,7 @@ func sameAsReplay(t *testing.T, name string, compiled *tree.Tree, tick int, step
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	got := step.Run
 	if got.Ticks() != tick || got.Status() != want.Status() || !got.Now().Equal(want.Now()) {
 		t.Errorf("tick %d: the run is at tick %d with %s at %s, want %s at %s", tick, got.Ticks(),
@@ -151,9 +150,7 @@ func TestRecordingGrows(t *testing.T) {
 	compiled := twoJobs(t, newWorld())
 	r := recordingOf(name, compiled)
 	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer file.Close()
 	if _, err := r.At(t.Context(), -1); err == nil {
 		t.Error("an empty file has a step")
@@ -174,9 +171,7 @@ func TestRecordingGrows(t *testing.T) {
 	if last := stepTo(t, r, -1); last.Ticks != len(all)-2 || last.Ending == nil {
 		t.Errorf("at the end, there are %d ticks, and the ending is %v", last.Ticks, last.Ending)
 	}
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(name))
 	writeFile(t, name, bytes.Join(all[:2], nil))
 	if last := stepTo(t, r, -1); last.Ticks != 1 || last.Ending != nil {
 		t.Errorf("another file has %d ticks, and the ending is %v", last.Ticks, last.Ending)
@@ -225,9 +220,7 @@ func TestSummarize(t *testing.T) {
 		for _, torn := range []string{"", `{"tick":99,"at":1`} {
 			writeFile(t, name, append(join(all[:n]), torn...))
 			file, err := os.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			s, err := Summarize(file)
 			if n == 0 {
 				if err == nil {
@@ -244,9 +237,7 @@ func TestSummarize(t *testing.T) {
 	}
 	writeFile(t, name, []byte("hello\n"))
 	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer file.Close()
 	if s, err := Summarize(file); err == nil {
 		t.Errorf("another file: %+v", s)
@@ -254,14 +245,10 @@ func TestSummarize(t *testing.T) {
 	// A process that runs the tree has locked the journal.
 	writeFile(t, name, join(all[:2]))
 	writer, err := openJournal(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, want := range []bool{true, false} {
 		file, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if s, err := Summarize(file); err != nil || s.Running != want {
 			t.Errorf("running: %+v, %v", s, err)
 		}

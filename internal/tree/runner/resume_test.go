@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -75,9 +76,7 @@ func TestHaltedJobIsReaped(t *testing.T) {
 			_, err := Do(ctx, compiled, o)
 			wantError(t, err, context.DeadlineExceeded)
 			journal, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			writeFile(t, name, join(lines(journal)[:3])) // up to the tick after the timeout
 			*c = counted{}
 			run, err := Do(t.Context(), compiled, o)

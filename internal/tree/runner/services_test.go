@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnsignal"
 )
@@ -38,9 +39,7 @@ func modelRun(t *testing.T, node *tree.Node, inputs args,
 	run, err := Do(t.Context(), compiled,
 		&Options{Journal: journalName(t), Run: tree.RunOptions{ID: "m", Services: services,
 			Inputs: inputs}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return run, calls
 }
 
@@ -294,9 +293,7 @@ func TestJobsThatMisbehave(t *testing.T) {
 				functions)
 			journal := journalName(t)
 			run, err := Do(t.Context(), compiled, &Options{Journal: journal})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if view := run.View(0); view.Status != tree.Failure ||
 				!strings.Contains(view.Err, c.err) {
 				t.Errorf("the leaf is %s: %s", view.Status, view.Err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -168,12 +169,11 @@ func (c *stopCase) run(t *testing.T, name string, w *world, at time.Time) *cours
 				},
 				Ticked: func(r *tree.Run) {
 					tick = r.Ticks()
-					got.pending[tick], got.begun[tick] = requests(r.Pending()), requests(r.Started())
+					got.pending[tick], got.begun[tick] = requests(r.Pending()),
+						requests(r.Started())
 				}})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	got.journal, got.status, got.board = readFile(t, name), run.Status(), run.Board().Snapshot()
 	return got
 }
@@ -214,9 +214,7 @@ func position(t *testing.T, part [][]byte) (ticks int, at time.Time) {
 			Tick int
 			At   any
 		}
-		if err := json.Unmarshal(line, &rec); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(line, &rec))
 		if nanos, ok := rec.At.(float64); ok && rec.Tick > 0 {
 			// a float64 is not exact, but the times here are whole milliseconds
 			ticks, at = rec.Tick, time.UnixMilli(int64(nanos+5e5)/1e6)

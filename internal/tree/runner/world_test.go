@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnsignal"
 )
@@ -193,9 +194,7 @@ func keys(names ...string) []tree.Key {
 func compile(t testing.TB, def *tree.Definition, functions *tree.Registry) *tree.Tree {
 	t.Helper()
 	compiled, err := tree.Compile(def, functions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return compiled
 }
 
@@ -220,17 +219,13 @@ func journalName(t testing.TB) string {
 func readFile(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return text
 }
 
 func writeFile(t testing.TB, name string, text []byte) {
 	t.Helper()
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, text, 0o600))
 }
 
 func lines(text []byte) [][]byte {
@@ -253,9 +248,7 @@ func wantError(t testing.TB, err, want error, texts ...string) {
 // wantDone fails unless a run succeeded.
 func wantDone(t testing.TB, run *tree.Run, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if run.Status() != tree.Success {
 		t.Fatalf("the run ended as %s: %s", run.Status(), complaints(run))
 	}
@@ -275,9 +268,7 @@ func complaints(run *tree.Run) string {
 func ending(t testing.TB, name string) string {
 	t.Helper()
 	j, err := ReadJournal(name, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if j.Ending == nil {
 		return ""
 	}

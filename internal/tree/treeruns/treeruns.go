@@ -130,8 +130,8 @@ func Find(box, id string) (Run, error) {
 	if i := slices.IndexFunc(all, func(r Run) bool { return r.ID == id }); i >= 0 {
 		return all[i], nil
 	}
-	return Run{}, &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err: fmt.Errorf("there is no recorded run '%.100s'", id)}
+	return Run{}, signalbox.CodeNotFound.Errorf("",
+		"there is no recorded run '%.100s'", id)
 }
 
 // ofAgent returns what the home folder of an agent says about its runs.

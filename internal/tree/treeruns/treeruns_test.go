@@ -12,21 +12,16 @@ import (
 
 	"signalbox"
 	"signalbox/internal/contain"
+	"signalbox/internal/testkit/must"
 )
 
 // write writes a file that was changed some minutes after another.
 func write(t *testing.T, name, text string, minute int) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 	at := time.Date(2026, 5, 4, 12, minute, 0, 0, time.UTC)
-	if err := os.Chtimes(name, at, at); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chtimes(name, at, at))
 }
 
 // home returns a path in the home folder of a sandboxed agent.
@@ -65,12 +60,8 @@ func TestList(t *testing.T) {
 		"in a sandbox", 5)
 	elsewhere := filepath.Join(t.TempDir(), "mine.journal")
 	write(t, elsewhere, "tree run", 6)
-	if err := Note(box, "T-1", elsewhere); err != nil {
-		t.Fatal(err)
-	}
-	if err := Note(box, "T-2", filepath.Join(t.TempDir(), "removed")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Note(box, "T-1", elsewhere))
+	must.Succeed(t, Note(box, "T-2", filepath.Join(t.TempDir(), "removed")))
 	if err := Note(box, "../T-3", elsewhere); err == nil {
 		t.Error("noted a run outside the folder")
 	}
@@ -110,32 +101,22 @@ func TestHostileHome(t *testing.T) {
 		filepath.Join(box, contain.StateFolder, "T1", "critic-b"): outside,
 	}
 	for name, to := range links {
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
 		if err := os.Symlink(to, name); err != nil {
 			t.Skip(err)
 		}
 	}
-	if err := os.MkdirAll(home(box, "T1", "developer-a", "A-7", "1-1.journal"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(home(box, "T1", "developer-a", "A-7", "1-1.journal"), 0o700))
 	want := []string{"A-2.1.1|agent||||the real one", "A-1.1.1|agent|T1|developer|a|honest"}
 	if diff := cmp.Diff(want, lines(t, List(box))); diff != "" {
 		t.Errorf("runs (-want +got):\n%s", diff)
 	}
 	// A link that appears later is not followed either.
 	r, err := Find(box, "A-1.1.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	name := home(box, "T1", "developer-a", "A-1", "1-1.journal")
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(outside, "1-1.journal"), name); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(name))
+	must.Succeed(t, os.Symlink(filepath.Join(outside, "1-1.journal"), name))
 	if file, err := r.Open(); err == nil {
 		file.Close()
 		t.Error("a link out of the folder was followed")
@@ -152,22 +133,16 @@ func TestKeep(t *testing.T) {
 	write(t, home(box, "T1", "critic-b", "A-2", "record.jsonl"), "no journal", 4)
 	want := lines(t, List(box))
 	for range 2 { // a crew may have been killed in between
-		if err := Keep(box, "T1"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, Keep(box, "T1"))
 		if diff := cmp.Diff(want, lines(t, List(box))); diff != "" {
 			t.Errorf("kept (-want +got):\n%s", diff)
 		}
 	}
-	if err := contain.RemoveState(box, "T1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, contain.RemoveState(box, "T1"))
 	if diff := cmp.Diff(want, lines(t, List(box))); diff != "" {
 		t.Errorf("after the home folders were removed (-want +got):\n%s", diff)
 	}
-	if err := contain.RemoveState(box, "T2"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, contain.RemoveState(box, "T2"))
 	if all := List(box); slices.ContainsFunc(all, func(r Run) bool { return r.Work == "T2" }) ||
 		len(all) != 3 {
 		t.Errorf("kept %+v", all)

@@ -15,6 +15,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnsignal"
 )
@@ -29,9 +30,7 @@ func newBox(t *testing.T) *box.Box {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), filepath.Join(dir, box.FolderName), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -46,13 +45,9 @@ func newRun(t *testing.T, id string) *tree.Run {
 	compiled, err := tree.Compile(&tree.Definition{Name: "turn",
 		Root: &tree.Node{Kind: tree.Sequence,
 			Children: []*tree.Node{{Kind: tree.Wait, Name: "hear"}}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	run, err := tree.NewRun(compiled, &tree.RunOptions{ID: id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return run
 }
 
@@ -60,7 +55,8 @@ func newRun(t *testing.T, id string) *tree.Run {
 func signal(kind string, turn int64, fields map[string]any) tree.Emit {
 	return tree.Emit{Seq: int(turn) + 7, Nth: int(turn), Node: 1, Topic: turnsignal.Topic,
 		Value: map[string]any{"type": kind, "confidence": 0.8, "fields": fields,
-			"raw_xml": `<signal type="` + kind + `">…</signal>`, "timestamp": "2026-01-02T03:04:05Z"}}
+			"raw_xml":   `<signal type="` + kind + `">…</signal>`,
+			"timestamp": "2026-01-02T03:04:05Z"}}
 }
 
 // heard returns the turn signals on the ledger, without their blobs, and their actors.
@@ -68,16 +64,12 @@ func heard(t *testing.T,
 	b *box.Box) (signals []rules.TurnSignalHeard, blobs []signalbox.Hash, actors []string) {
 	t.Helper()
 	for e, err := range b.Events(t.Context(), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if e.Type != rules.TypeTurnSignalHeard {
 			continue
 		}
 		var s rules.TurnSignalHeard
-		if err := json.Unmarshal(e.Data, &s); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(e.Data, &s))
 		blobs, actors = append(blobs, s.Body), append(actors, e.Actor)
 		s.Body = signalbox.Hash{}
 		signals = append(signals, s)
@@ -93,13 +85,9 @@ func TestRecord(t *testing.T) {
 	// The last one may be delivered again when a run is resumed.
 	for _, e := range []tree.Emit{first, first, second, second, first,
 		{Seq: 3, Topic: "said", Value: "hello"}} {
-		if err := Record(t.Context(), b.Engine, run, e, "ann"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, Record(t.Context(), b.Engine, run, e, "ann"))
 	}
-	if err := Record(t.Context(), b.Engine, newRun(t, "T-2"), first, "bob"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Record(t.Context(), b.Engine, newRun(t, "T-2"), first, "bob"))
 	got, blobs, actors := heard(t, b)
 	want := []rules.TurnSignalHeard{
 		{Run: "T-1", Tree: "turn", Node: "sequence/hear", Turn: 1, Signal: "need_turn",
@@ -116,18 +104,12 @@ func TestRecord(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	r, err := b.Blob(t.Context(), blobs[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer r.Close()
 	text, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var body map[string]any
-	if err := json.Unmarshal(text, &body); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &body))
 	if diff := cmp.Diff(map[string]any{"fields": map[string]any{"blocker": "no network",
 		"tried": []any{"a", 2.0}},
 		"raw_xml": `<signal type="stuck">…</signal>`, "timestamp": "2026-01-02T03:04:05Z"},
@@ -147,9 +129,7 @@ func TestToWithoutText(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return all
 	}
 	put := func(to func(context.Context, Signal) error, emit tree.Emit) {
@@ -158,9 +138,7 @@ func TestToWithoutText(t *testing.T) {
 		if !ok {
 			t.Fatal("it is not a signal")
 		}
-		if err := to(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, to(t.Context(), s))
 	}
 	before := blobs()
 	for nth, kind := range signalbox.TurnTypes() {
@@ -196,9 +174,7 @@ func TestToWithoutText(t *testing.T) {
 // A value that cannot be recorded is an error and leaves the ledger unchanged.
 func TestRecordRefused(t *testing.T) {
 	b, run := newBox(t), newRun(t, "T-1")
-	if err := Record(t.Context(), b.Engine, run, signal("need_turn", 1, nil), "ann"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Record(t.Context(), b.Engine, run, signal("need_turn", 1, nil), "ann"))
 	for name, c := range map[string]struct {
 		emit tree.Emit
 		says string

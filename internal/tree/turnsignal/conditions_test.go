@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
@@ -13,15 +14,11 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
 
 type values = map[string]any
 
-func newBoard(t interface{ Fatal(...any) }, set values) *tree.Board {
+func newBoard(t must.Test, set values) *tree.Board {
 	b, err := tree.NewBoard(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for key, v := range set {
-		if err := b.Set(key, v); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.Set(key, v))
 	}
 	return b
 }

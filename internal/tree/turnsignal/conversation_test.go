@@ -10,12 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnsignal"
 )
-
-type fataler interface{ Fatal(...any) }
 
 // conversation is a run of a tree that takes a reply in each tick, runs the named actions, and
 // collects the published values.
@@ -34,7 +33,7 @@ func functions() *tree.Registry {
 
 var inOrder = []string{"parse_response_signal", "update_signal_state", "log_signal", "strip_signal_from_response"}
 
-func converse(t fataler, names ...string) *conversation {
+func converse(t must.Test, names ...string) *conversation {
 	conv := &conversation{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	model := func(c *tree.Call) tree.Status {
 		if err := turnsignal.NewTurn(c); err != nil {
@@ -51,16 +50,14 @@ func converse(t fataler, names ...string) *conversation {
 		root.Children = append(root.Children, &tree.Node{Kind: tree.Action, Fn: name})
 	}
 	compiled, err := tree.Compile(&tree.Definition{Name: "conversation", Root: root}, functions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if conv.run, err = tree.NewRun(compiled, &tree.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return conv
 }
 
-func (conv *conversation) say(t fataler, reply string) {
+func (conv *conversation) say(t must.Test, reply string) {
 	conv.reply = reply
 	conv.now = conv.now.Add(time.Second)
 	if got := conv.run.Tick(conv.now); got != tree.Success {
@@ -75,11 +72,9 @@ func (conv *conversation) say(t fataler, reply string) {
 	}
 }
 
-func (conv *conversation) get(t fataler, key string) any {
+func (conv *conversation) get(t must.Test, key string) any {
 	v, err := conv.run.Board().Get(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return v
 }
 
@@ -151,9 +146,7 @@ func TestOldSignalIsNotCountedAgain(t *testing.T) {
 	lazy := converse(t, inOrder[1:]...)
 	for _, key := range []string{"last_signal", "signals_emitted", "_signal_counted_this_turn",
 		"_signal_logged_this_turn"} {
-		if err := lazy.run.Board().Set(key, conv.get(t, key)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, lazy.run.Board().Set(key, conv.get(t, key)))
 	}
 	lazy.say(t, need("look"))
 	if list, _ := lazy.get(t, "signals_emitted").([]any); len(list) != 1 || len(lazy.heard) != 0 {
@@ -236,13 +229,9 @@ func inSubtree(t *testing.T, functions *tree.Registry, keys []tree.Key,
 	compiled, err := tree.Compile(&tree.Definition{Name: "main",
 		Root:     &tree.Node{Kind: tree.Subtree, Uses: "sub"},
 		Subtrees: []*tree.SubtreeDefinition{{Name: "sub", Keys: keys, Root: body}}}, functions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	run, err := tree.NewRun(compiled, &tree.RunOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	status := run.Tick(time.Unix(0, 0))
 	for i, v := range run.Views() {
 		if v.Err != "" {

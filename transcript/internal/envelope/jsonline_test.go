@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -77,15 +78,11 @@ func anyLine(t *rapid.T, object map[string]any) []byte {
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(rapid.Bool().Draw(t, "escape HTML"))
-	if err := enc.Encode(object); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, enc.Encode(object))
 	written := bytes.TrimSpace(line.Bytes())
 	if rapid.Bool().Draw(t, "spaced") {
 		var spaced bytes.Buffer
-		if err := json.Indent(&spaced, written, "\t", "  "); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Indent(&spaced, written, "\t", "  "))
 		written = spaced.Bytes()
 	}
 	return written

@@ -6,6 +6,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 type grammar struct {
@@ -18,9 +20,7 @@ type grammar struct {
 
 func TestCandidates(t *testing.T) {
 	app, err := kong.New(&grammar{}, kong.Name("tool"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var asked []string
 	values := func(command *kong.Node, v *kong.Value, word string) []Candidate {
 		asked = append(asked, command.Name+" "+v.Name+" "+word)

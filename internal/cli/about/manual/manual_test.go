@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"signalbox/internal/testkit/must"
 )
 
 type grammar struct {
@@ -42,9 +44,7 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	parser, err := kong.New(&grammar{}, kong.Name("tool"),
 		kong.Description("A tool.\n\nExamples:\n\n    tool paint north"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	texts := map[string]string{}
 	for _, page := range Pages(parser.Model, "v1.2.3") {
 		texts[page.Name] = string(page.Text)

@@ -58,7 +58,7 @@ var ErrTooLarge = fmt.Errorf("it has more than %d bytes, the maximum size of an 
 
 // UsageError returns an error of the caller.
 func UsageError(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...)}
+	return signalbox.CodeUsage.Errorf("", format, args...)
 }
 
 // HintRestore is what to do about damage.
@@ -66,8 +66,8 @@ const HintRestore = "stop all processes that use the box, and restore it from a 
 
 // Damaged returns an error that matches journal.ErrDamaged.
 func Damaged(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified,
-		Err: fmt.Errorf("%w: %w", journal.ErrDamaged, err), Hint: HintRestore}
+	return signalbox.CodeUnverified.Errorf(HintRestore,
+		"%w: %w", journal.ErrDamaged, err)
 }
 
 // ErrNoBlob is journal.ErrNoBlob as users see it.

@@ -7,6 +7,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/sqlite"
+	"signalbox/internal/testkit/must"
 )
 
 // late is a journal to which the last append of a killed process arrives just before the next
@@ -32,9 +33,7 @@ func TestLateBatch(t *testing.T) {
 	var underWay []signalbox.Event
 	open := func(t testing.TB) journal.Log {
 		j, err := sqlite.Open(t.Context(), dir, &sqlite.Options{Create: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return late{j, &underWay}
 	}
 	arrived := 0
@@ -42,14 +41,10 @@ func TestLateBatch(t *testing.T) {
 		j := open(t)
 		defer j.Close()
 		var end chain
-		if err := end.catchUp(t.Context(), j); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, end.catchUp(t.Context(), j))
 		for range events {
 			batch := end.batch()
-			if err := j.Append(t.Context(), end.seq, batch); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, j.Append(t.Context(), end.seq, batch))
 			end.follow(batch)
 		}
 		underWay = end.batch()

@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -38,9 +37,9 @@ type address struct {
 // errors never contain the address, which may contain a password.
 func parseAddress(text, dir string) (a address, err error) {
 	invalid := func(why string) (address, error) {
-		return a, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("the address of the journal is not valid: %s", why),
-			Hint: "write nats://HOST:PORT/NAME, or nats://HOST:PORT,HOST:PORT,HOST:PORT/NAME?credentials=FILE"}
+		return a, signalbox.CodeUsage.Errorf(
+			"write nats://HOST:PORT/NAME, or nats://HOST:PORT,HOST:PORT,HOST:PORT/NAME?credentials=FILE",
+			"the address of the journal is not valid: %s", why)
 	}
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found || scheme != "nats" && scheme != "tls" {
@@ -103,9 +102,8 @@ func (a *address) readParameters(parameters url.Values, dir string) error {
 				parameters.Set(name, file)
 			}
 			if _, err := os.Stat(file); err != nil {
-				return &signalbox.Error{Code: signalbox.CodeFailed,
-					Err:  fmt.Errorf("the file of %s cannot be read: %w", name, err),
-					Hint: "correct the address of the journal"}
+				return signalbox.CodeFailed.Errorf("correct the address of the journal",
+					"the file of %s cannot be read: %w", name, err)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/natsserver"
 )
 
@@ -21,9 +22,9 @@ func TestAnswerToBlobIsLost(t *testing.T) {
 	other := openJournal(t, address+"/box")
 	defer other.Close()
 	info, err := other.streamInfo(t.Context(), other.files())
-	must(t, err)
+	must.Succeed(t, err)
 	info.Config.Duplicates = 100 * time.Millisecond // the least
-	must(t, other.api(t.Context(), "STREAM.UPDATE."+other.files(), info.Config, nil))
+	must.Succeed(t, other.api(t.Context(), "STREAM.UPDATE."+other.files(), info.Config, nil))
 	data := content(1, 2)
 	p := &proxy{mark: "PUB signalbox.box.blob.", forward: true, broken: func() {
 		for stored := false; !stored; {
@@ -53,7 +54,7 @@ func TestAnswerToBlobIsLost(t *testing.T) {
 	}}
 	j, err := Open(t.Context(), startProxy(t, address, p)+"/box",
 		Options{patience: time.Minute, attempt: time.Minute})
-	must(t, err)
+	must.Succeed(t, err)
 	defer j.Close()
 	if _, err := j.PutBlob(t.Context(), bytes.NewReader(data)); err != nil {
 		t.Fatal(err)

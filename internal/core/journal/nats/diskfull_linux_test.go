@@ -11,6 +11,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 )
 
 // smallDisk mounts a small file system for the data of a node. It returns functions that fill it
@@ -18,7 +19,7 @@ import (
 func (c *testCluster) smallDisk(t *testing.T, node string) (fill, free func()) {
 	t.Helper()
 	dir := filepath.Join(c.dir, node)
-	must(t, os.Mkdir(dir, 0o700))
+	must.Succeed(t, os.Mkdir(dir, 0o700))
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size=64m"); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("this test must run in CI, as root in a container with --privileged: mount: %v", err)
@@ -30,7 +31,7 @@ func (c *testCluster) smallDisk(t *testing.T, node string) (fill, free func()) {
 	fill = func() {
 		t.Helper()
 		f, err := os.Create(filler)
-		must(t, err)
+		must.Succeed(t, err)
 		defer f.Close()
 		for block := make([]byte, 4096); err == nil; {
 			_, err = f.Write(block)
@@ -41,7 +42,7 @@ func (c *testCluster) smallDisk(t *testing.T, node string) (fill, free func()) {
 	}
 	return fill, func() {
 		t.Helper()
-		must(t, os.Remove(filler))
+		must.Succeed(t, os.Remove(filler))
 	}
 }
 
@@ -94,7 +95,7 @@ func TestDiskOfTheOnlyNodeIsFull(t *testing.T) {
 	fill, free := c.smallDisk(t, "a")
 	j, err := OpenCluster(t.Context(), c.of("a", true),
 		Options{Create: true, patience: time.Minute})
-	must(t, err)
+	must.Succeed(t, err)
 	defer func() { j.Close() }()
 	var stored []signalbox.Event
 	for range 2 {

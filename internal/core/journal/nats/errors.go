@@ -129,8 +129,8 @@ func (c *client) unavailable(err error) error {
 			"free space on the disks of the servers, or raise max_file_store"
 	}
 	what, hint = c.orNodeFailure(what, hint)
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err: fmt.Errorf("%w: %s: %w", journal.ErrUnavailable, what, err), Hint: hint}
+	return signalbox.CodeFailed.Errorf(hint,
+		"%w: %s: %w", journal.ErrUnavailable, what, err)
 }
 
 // orNodeFailure returns why the node of this process does not run, and what to do. If it runs, or
@@ -170,8 +170,8 @@ func explain(err error) error {
 	if hint == "" {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", what, err),
-		Hint: hint}
+	return signalbox.CodeFailed.Errorf(hint,
+		"%s: %w", what, err)
 }
 
 // explainConnect explains why no connection could be made.

@@ -23,6 +23,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/natsserver"
 )
 
@@ -64,7 +65,7 @@ func (p *proxy) redirect(address string) {
 func startProxy(t *testing.T, address string, p *proxy) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	p.listener, p.server = listener, strings.TrimPrefix(address, "nats://")
 	t.Cleanup(func() { listener.Close() })
 	go func() {
@@ -177,7 +178,7 @@ func TestConnectionBreaksInAnAppend(t *testing.T) {
 				}}
 				j, err := Open(t.Context(), startProxy(t, address, p)+box,
 					Options{patience: time.Minute})
-				must(t, err)
+				must.Succeed(t, err)
 				defer j.Close()
 				if err := j.Append(t.Context(), 0, events); !errors.Is(err, test.want) {
 					t.Errorf("append: %v, want %v", err, test.want)
@@ -200,7 +201,7 @@ func TestAppendAfterLostEvent(t *testing.T) {
 	replaced[2].Hash[5] = 1
 	other := openJournal(t, after+box)
 	defer other.Close()
-	must(t, other.Append(t.Context(), 0, replaced))
+	must.Succeed(t, other.Append(t.Context(), 0, replaced))
 	openJournal(t, before+box).Close()
 	for name, mark := range map[string]string{"before the append": "no message has this",
 		"in the append": jetstream.ExpectedLastSeqHeader + ": 3"} {
@@ -209,13 +210,13 @@ func TestAppendAfterLostEvent(t *testing.T) {
 			p.broken = func() { p.redirect(after) }
 			j, err := Open(t.Context(), startProxy(t, before, p)+box,
 				Options{patience: time.Minute})
-			must(t, err)
+			must.Succeed(t, err)
 			defer j.Close()
 			if head, err := j.Head(t.Context()); err != nil {
 				t.Fatal(err)
 			} else if head == 0 {
 				err = j.Append(t.Context(), 0, events[:3])
-				must(t, err)
+				must.Succeed(t, err)
 			} else if _, err := j.Read(t.Context(), 0, 3); err != nil {
 				t.Fatal(err)
 			}
@@ -296,7 +297,7 @@ func TestWatchSurvivesReconnect(t *testing.T) {
 	p := &proxy{mark: "no message has this"}
 	j, err := Open(t.Context(), startProxy(t, address, p)+box,
 		Options{poll: time.Hour, patience: time.Minute})
-	must(t, err)
+	must.Succeed(t, err)
 	defer j.Close()
 	events := make(chan uint64)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -319,7 +320,7 @@ func TestWatchSurvivesReconnect(t *testing.T) {
 			}
 			p.pause(true)
 		}
-		must(t, other.Append(t.Context(), seq, testEvents(seq, 1)))
+		must.Succeed(t, other.Append(t.Context(), seq, testEvents(seq, 1)))
 		p.pause(false)
 		if got := <-events; got != seq+1 {
 			t.Fatalf("event %d, want %d", got, seq+1)
@@ -338,7 +339,7 @@ func TestUnavailable(t *testing.T) {
 	var journals []*Journal
 	for _, patience := range []time.Duration{100 * time.Millisecond, time.Hour} {
 		j, err := Open(t.Context(), through+box, Options{patience: patience})
-		must(t, err)
+		must.Succeed(t, err)
 		defer j.Close()
 		journals = append(journals, j)
 	}
@@ -367,18 +368,18 @@ func fakeServer(t *testing.T, opts Options, answer map[string]func(m *natsgo.Msg
 	t.Helper()
 	address := natsserver.Start(t, func(o *server.Options) { o.JetStream = false })
 	conn, err := natsgo.Connect(address, natsgo.Timeout(time.Minute))
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(conn.Close)
 	for subject, f := range answer {
 		if _, err := conn.Subscribe(subject, f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	must(t, conn.Flush())
+	must.Succeed(t, conn.Flush())
 	attempt := opts.attempt
 	opts.attempt = time.Minute // also to connect, and for answers that no test wants to be late
 	j := newJournal("shop", opts)
-	must(t, j.connect(t.Context(), []string{address}, nil))
+	must.Succeed(t, j.connect(t.Context(), []string{address}, nil))
 	if attempt != 0 {
 		j.opts.attempt = attempt
 	}
@@ -500,7 +501,7 @@ func TestMissingEvent(t *testing.T) {
 	event := testEvents(0, 1)[0]
 	found, err := json.Marshal(map[string]any{"message": message{Seq: 1,
 		Data: encodeEvent(1, &event)}})
-	must(t, err)
+	must.Succeed(t, err)
 	for name, test := range map[string]struct {
 		answers []string
 		want    error
@@ -549,7 +550,7 @@ func TestMissingBlob(t *testing.T) {
 	)
 	text := func(m message) string {
 		b, err := json.Marshal(map[string]any{"message": m})
-		must(t, err)
+		must.Succeed(t, err)
 		return string(b)
 	}
 	data := content(1, 1)

@@ -2,7 +2,6 @@ package nats
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -48,16 +47,15 @@ func (c *Cluster) checkKind() error {
 	if old, _ := filepath.Glob(c.storeDir() + asideSuffix + "*"); len(old) > 0 {
 		hint += "; the earlier data of the node was moved to " + old[len(old)-1]
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err: fmt.Errorf("%w: %s has data of %s, and cluster.nodes lists %d", ErrOtherKind, c.Dir,
-			was, len(c.Nodes)), Hint: hint}
+	return signalbox.CodeFailed.Errorf(hint,
+		"%w: %s has data of %s, and cluster.nodes lists %d", ErrOtherKind, c.Dir,
+		was, len(c.Nodes))
 }
 
 // unreadable returns the error for data that cannot be read.
 func (c *Cluster) unreadable(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot read the data of the node of this machine: %w", err),
-		Hint: c.hintFiles()}
+	return signalbox.CodeFailed.Errorf(c.hintFiles(),
+		"cannot read the data of the node of this machine: %w", err)
 }
 
 // hintFiles is what to do if a node cannot use its data.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // A node with the ledger of a cluster of one node must not become one of three: the server would
@@ -24,7 +25,7 @@ func TestOtherKind(t *testing.T) {
 	several := maps.Clone(c.Nodes)
 	c.Nodes = map[string]string{"a": several["a"]}
 	j := c.open(t, "a", "")
-	must(t, j.Append(t.Context(), 0, testEvents(0, 3)))
+	must.Succeed(t, j.Append(t.Context(), 0, testEvents(0, 3)))
 	j.Close()
 	one := c.Nodes
 
@@ -51,7 +52,7 @@ func TestOtherKind(t *testing.T) {
 	joining := c.of("a", true)
 	joining.Await, joining.Replace = false, true
 	j, err := OpenCluster(t.Context(), joining, Options{Create: true})
-	must(t, err)
+	must.Succeed(t, err)
 	defer j.Close()
 	if head, err := j.Head(t.Context()); head != 0 || err != nil {
 		t.Errorf("a new cluster has %d events, %v", head, err)
@@ -107,9 +108,9 @@ func TestNodeWithOtherSettings(t *testing.T) {
 	}
 
 	config, err := nodeTLS(c.Secret, c.hosts())
-	must(t, err)
+	must.Succeed(t, err)
 	n, err := newNode(t.Context(), joining, config, slog.New(slog.DiscardHandler))
-	must(t, err)
+	must.Succeed(t, err)
 	c.kill(t, "a")
 	for n.failure() == nil { // until it tries to take over
 		if aside, _ := filepath.Glob(filepath.Join(joining.Dir, "jetstream-until-*")); len(
@@ -121,7 +122,7 @@ func TestNodeWithOtherSettings(t *testing.T) {
 	if err := n.failure(); !errors.Is(err, ErrOtherKind) {
 		t.Errorf("takeover: %v, want %v", err, ErrOtherKind)
 	}
-	must(t, n.stop())
+	must.Succeed(t, n.stop())
 }
 
 // The same after a reconnection.
@@ -133,7 +134,7 @@ func TestReconnectToNodeWithOtherSettings(t *testing.T) {
 	c.startAll(t)
 	j := c.open(t, "a", "")
 	defer j.Close()
-	must(t, j.Append(t.Context(), 0, testEvents(0, 1)))
+	must.Succeed(t, j.Append(t.Context(), 0, testEvents(0, 1)))
 	guest := c.of("a", false)
 	guest.Dir, guest.Nodes, guest.Guest = t.TempDir(), one, true
 	if _, err := OpenCluster(t.Context(), guest,
@@ -146,9 +147,9 @@ func TestReconnectToNodeWithOtherSettings(t *testing.T) {
 	alone := c.of("a", true)
 	alone.Dir, alone.Nodes = t.TempDir(), one
 	other, err := OpenCluster(t.Context(), alone, Options{Create: true})
-	must(t, err)
+	must.Succeed(t, err)
 	defer other.Close()
-	must(t, other.Append(t.Context(), 0, testEvents(0, 1)))
+	must.Succeed(t, other.Append(t.Context(), 0, testEvents(0, 1)))
 	for what, f := range map[string]func() error{
 		"append": func() error { return j.Append(t.Context(), 1, testEvents(1, 1)) },
 		"head":   func() error { _, err := j.Head(t.Context()); return err },
@@ -173,8 +174,8 @@ func TestUnknownKind(t *testing.T) {
 			c := newCluster(t, nodes)
 			of := c.of("a", true)
 			obstacle := filepath.Join(of.storeDir(), part)
-			must(t, os.MkdirAll(of.storeDir(), 0o700))
-			must(t, os.WriteFile(obstacle, nil, 0o600))
+			must.Succeed(t, os.MkdirAll(of.storeDir(), 0o700))
+			must.Succeed(t, os.WriteFile(obstacle, nil, 0o600))
 			if _, err := os.Stat(filepath.Join(obstacle, "file")); errors.Is(err, fs.ErrNotExist) {
 				t.Skip("a file within a file does not exist on this system")
 			}

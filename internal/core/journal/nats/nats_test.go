@@ -17,6 +17,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/journaltest"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/natsserver"
 )
 
@@ -90,7 +91,7 @@ func openChild(ctx context.Context, c child) (*Journal, error) {
 func (c child) command(t testing.TB) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(c)
-	must(t, err)
+	must.Succeed(t, err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
 	return cmd
@@ -110,7 +111,7 @@ func openJournal(t testing.TB, address string) *Journal {
 	t.Helper()
 	j, err := Open(t.Context(), address, Options{Create: true, patience: time.Minute,
 		attempt: time.Minute})
-	must(t, err)
+	must.Succeed(t, err)
 	return j
 }
 
@@ -152,12 +153,4 @@ func TestJournal(t *testing.T) {
 		return testLog(t, func(t testing.TB) *Journal { return openJournal(t, address) },
 			child{Address: address, Append: true})
 	})
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -176,19 +176,19 @@ func (j *Journal) openOnce(ctx context.Context, c Cluster, options []natsgo.Opti
 func (c *Cluster) Validate() error {
 	switch n := len(c.Nodes); {
 	case n == 2 || n == 4:
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("a cluster of %d nodes needs all but %d of them to work, like one of %d", n, n-n/2-1, n-1),
-			Hint: fmt.Sprintf("list %d or %d nodes", n-1, n+1)}
+		return signalbox.CodeUsage.Errorf(fmt.Sprintf("list %d or %d nodes", n-1, n+1),
+			"a cluster of %d nodes needs all but %d of them to work, like one of %d", n, n-n/2-1,
+			n-1)
 	case n != 1 && n != 3 && n != 5:
 		return driver.UsageError("a cluster has 1, 3 or 5 nodes, not %d", n)
 	case c.Nodes[c.Node] == "":
 		return driver.UsageError("the node %q of this machine is not in the list of nodes: %v",
 			c.Node, slices.Sorted(maps.Keys(c.Nodes)))
 	case len(c.Secret) < minSecret:
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: fmt.Errorf("the secret of the cluster has %d bytes, and must have at least %d",
-				len(c.Secret), minSecret),
-			Hint: "copy the file from a machine of the cluster; signalbox init makes a new one"}
+		return signalbox.CodeUsage.Errorf(
+			"copy the file from a machine of the cluster; signalbox init makes a new one",
+			"the secret of the cluster has %d bytes, and must have at least %d",
+			len(c.Secret), minSecret)
 	}
 	used := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
@@ -367,9 +367,10 @@ func (n *node) tryWrite() error {
 var errCannotWrite = errors.New("the node of this machine cannot write to its disk")
 
 func (n *node) cannotWrite(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: %w", errCannotWrite,
-		err),
-		Hint: "free space on the disk of " + n.cluster.Dir + "; the node starts again by itself"}
+	return signalbox.CodeFailed.Errorf("free space on the disk of "+n.cluster.Dir+
+		"; the node starts again by itself",
+		"%w: %w", errCannotWrite,
+		err)
 }
 
 func (n *node) setFailure(err error) {
@@ -476,9 +477,8 @@ func (n *node) waitUntilReady(s *server.Server, log *serverLog, stop <-chan stru
 			err = fmt.Errorf("it is not ready after %v", startTimeout)
 		}
 		if err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed,
-				Err:  fmt.Errorf("the node of this machine does not start: %w", err),
-				Hint: n.cluster.hintFiles()}
+			return signalbox.CodeFailed.Errorf(n.cluster.hintFiles(),
+				"the node of this machine does not start: %w", err)
 		}
 		select {
 		case <-stop:
@@ -494,9 +494,9 @@ const tlsSeconds = 10
 func tryListen(host string, port int) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("the node of this machine cannot listen: %w", err),
-			Hint: "check the address of this machine in cluster.nodes, and that no other program uses the port"}
+		return signalbox.CodeFailed.Errorf(
+			"check the address of this machine in cluster.nodes, and that no other program uses the port",
+			"the node of this machine cannot listen: %w", err)
 	}
 	return listener.Close()
 }

@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/journaltest"
 	"signalbox/internal/testkit/loopback"
+	"signalbox/internal/testkit/must"
 )
 
 // testCluster is a cluster whose nodes are processes.
@@ -61,10 +62,10 @@ func (c *testCluster) start(t testing.TB, node string) {
 	cmd := child{Cluster: c.of(node, true)}.command(t)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	must(t, err)
+	must.Succeed(t, err)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	p := &process{cmd, stdin, bufio.NewReader(out)}
 	c.processes[node] = p
 	t.Cleanup(func() {
@@ -103,7 +104,7 @@ func (c *testCluster) stop(t testing.TB, node string) {
 
 func (c *testCluster) kill(t testing.TB, node string) {
 	t.Helper()
-	must(t, c.processes[node].cmd.Process.Kill())
+	must.Succeed(t, c.processes[node].cmd.Process.Kill())
 	_ = c.processes[node].cmd.Wait()
 }
 
@@ -112,7 +113,7 @@ func (c *testCluster) open(t testing.TB, node, name string) *Journal {
 	t.Helper()
 	j, err := OpenCluster(t.Context(), c.of(node, false),
 		Options{Create: true, name: name, patience: 2 * time.Minute})
-	must(t, err)
+	must.Succeed(t, err)
 	return j
 }
 
@@ -157,7 +158,7 @@ func TestClusterJournal(t *testing.T) {
 			t.Helper()
 			j := c.open(t, "a", name)
 			defer j.Close()
-			must(t, j.retry(t.Context(),
+			must.Succeed(t, j.retry(t.Context(),
 				func() error { return j.api(t.Context(), "STREAM.LEADER.STEPDOWN."+name, nil, nil) }))
 		}
 		return log
@@ -180,7 +181,7 @@ func TestNodesAreKilled(t *testing.T) {
 	seq := uint64(0)
 	grow := func(n int) {
 		t.Helper()
-		must(t, j.Append(t.Context(), seq, testEvents(seq, n)))
+		must.Succeed(t, j.Append(t.Context(), seq, testEvents(seq, n)))
 		seq += uint64(n)
 		if head, err := j.Head(t.Context()); head != seq || err != nil {
 			t.Fatalf("head is %d, %v, want %d", head, err, seq)
@@ -230,9 +231,9 @@ func TestTakeOver(t *testing.T) {
 	c.startAll(t)
 	j := c.open(t, "a", "")
 	defer j.Close()
-	must(t, j.Append(t.Context(), 0, testEvents(0, 1)))
+	must.Succeed(t, j.Append(t.Context(), 0, testEvents(0, 1)))
 	c.kill(t, "a")
-	must(t, j.Append(t.Context(), 1, testEvents(1, 1)))
+	must.Succeed(t, j.Append(t.Context(), 1, testEvents(1, 1)))
 	c.start(t, "a")
 	c.ready(t, "a")
 	j.Close()
@@ -243,7 +244,7 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("head is %d, %v, want 2", head, err)
 	}
 	c.stop(t, "a")
-	must(t, again.Append(t.Context(), 2, testEvents(2, 1)))
+	must.Succeed(t, again.Append(t.Context(), 2, testEvents(2, 1)))
 }
 
 // A node that cannot read its data says why at once, and does not outlast the context of its
@@ -251,8 +252,8 @@ func TestTakeOver(t *testing.T) {
 func TestNodeDoesNotStart(t *testing.T) {
 	c := newCluster(t, 1)
 	bad := c.of("a", true)
-	must(t, os.MkdirAll(bad.Dir, 0o700))
-	must(t, os.WriteFile(filepath.Join(bad.Dir, "jetstream"), nil, 0o600))
+	must.Succeed(t, os.MkdirAll(bad.Dir, 0o700))
+	must.Succeed(t, os.WriteFile(filepath.Join(bad.Dir, "jetstream"), nil, 0o600))
 	_, err := OpenCluster(t.Context(), bad, Options{Create: true})
 	if signalbox.CodeOf(err) != signalbox.CodeFailed ||
 		!strings.Contains(fmt.Sprint(err), "the node of this machine") ||
@@ -260,10 +261,10 @@ func TestNodeDoesNotStart(t *testing.T) {
 		t.Errorf("%v (%s)", err, signalbox.HintOf(err))
 	}
 	config, err := nodeTLS(c.Secret, c.hosts())
-	must(t, err)
+	must.Succeed(t, err)
 	n := &node{cluster: bad, tls: config, log: slog.New(slog.DiscardHandler)}
 	s, err := server.NewServer(&server.Options{NoLog: true, NoSigs: true}) // it is never started
-	must(t, err)
+	must.Succeed(t, err)
 	log := newServerLog(n.log)
 	log.Fatalf("Can't start JetStream: %v", "it is a file")
 	if err := n.waitUntilReady(s, log, nil); !strings.Contains(fmt.Sprint(err),
@@ -283,14 +284,15 @@ func TestNodeDoesNotStart(t *testing.T) {
 func TestNodeStartsAgain(t *testing.T) {
 	c := newCluster(t, 1).of("a", true)
 	config, err := nodeTLS(c.Secret, c.hosts())
-	must(t, err)
+	must.Succeed(t, err)
 	obstacle := filepath.Join(c.Dir, "writable", "file")
-	must(t, os.MkdirAll(obstacle, 0o700))
+	must.Succeed(t, os.MkdirAll(obstacle, 0o700))
 	lock, err := os.Create(filepath.Join(c.Dir, "lock"))
-	must(t, err)
-	n := &node{cluster: c, tls: config, log: slog.New(slog.DiscardHandler), lock: lock, quit: make(chan struct{}), done: make(chan struct{})}
+	must.Succeed(t, err)
+	n := &node{cluster: c, tls: config, log: slog.New(slog.DiscardHandler), lock: lock,
+		quit: make(chan struct{}), done: make(chan struct{})}
 	s, err := n.start(nil)
-	must(t, err)
+	must.Succeed(t, err)
 	go n.run(s)
 	defer n.stop()
 	s.log.Errorf("Filestore [signalbox] Critical write error: %v",
@@ -312,12 +314,12 @@ func TestNodeStartsAgain(t *testing.T) {
 			t.Errorf("%v (%s)", err, signalbox.HintOf(err))
 		}
 	}
-	must(t, os.RemoveAll(filepath.Dir(obstacle)))
+	must.Succeed(t, os.RemoveAll(filepath.Dir(obstacle)))
 	for n.failure() != nil {
 		time.Sleep(time.Millisecond)
 	}
 	conn, err := tls.Dial("tcp", c.Nodes["a"], config)
-	must(t, err)
+	must.Succeed(t, err)
 	conn.Close()
 }
 
@@ -328,13 +330,15 @@ func TestNodeCannotBeTakenOver(t *testing.T) {
 		var out strings.Builder
 		dir := t.TempDir()
 		lock, err := os.Create(filepath.Join(dir, "lock"))
-		must(t, err)
-		n := &node{cluster: Cluster{Dir: dir, Node: "a", Nodes: map[string]string{"a": "no address"}}, log: slog.New(slog.NewTextHandler(&out, nil)), lock: lock,
+		must.Succeed(t, err)
+		n := &node{cluster: Cluster{Dir: dir, Node: "a",
+			Nodes: map[string]string{"a": "no address"}},
+			log: slog.New(slog.NewTextHandler(&out, nil)), lock: lock,
 			quit: make(chan struct{}), done: make(chan struct{})}
 		start := time.Now()
 		go n.run(nil)
 		time.Sleep(time.Hour)
-		must(t, n.stop())
+		must.Succeed(t, n.stop())
 		if n := strings.Count(out.String(), "cannot run the node"); n != 1 {
 			t.Errorf("%d warnings in %v:\n%s", n, time.Since(start), out.String())
 		}
@@ -377,9 +381,9 @@ func TestNodeOptions(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		c := newCluster(t, n)
 		config, err := nodeTLS(c.Secret, c.hosts())
-		must(t, err)
+		must.Succeed(t, err)
 		o, err := (&node{cluster: c.of("a", true), tls: config}).options()
-		must(t, err)
+		must.Succeed(t, err)
 		verify := tls.RequireAndVerifyClientCert
 		if !o.SyncAlways || !o.TLSVerify || o.TLSConfig.ClientAuth != verify || n > 1 &&
 			o.Cluster.TLSConfig.ClientAuth != verify {

@@ -21,6 +21,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/natsserver"
 )
 
@@ -28,10 +29,10 @@ import (
 func jetStream(t testing.TB, address string) jetstream.JetStream {
 	t.Helper()
 	conn, err := natsgo.Connect(address, natsgo.Timeout(time.Minute))
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
-	must(t, err)
+	must.Succeed(t, err)
 	return js
 }
 
@@ -41,10 +42,10 @@ func streams(t testing.TB, js jetstream.JetStream) (list []string) {
 	all := js.ListStreams(t.Context())
 	for info := range all.Info() {
 		config, err := json.Marshal(info.Config)
-		must(t, err)
+		must.Succeed(t, err)
 		list = append(list, fmt.Sprintf("%d messages, %s", info.State.Msgs, config))
 	}
-	must(t, all.Err())
+	must.Succeed(t, all.Err())
 	return list
 }
 
@@ -183,7 +184,7 @@ func TestRefuseServers(t *testing.T) {
 // oldServer is a server that only tells clients that it is old.
 func oldServer(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -223,9 +224,9 @@ func TestReadOnlyUser(t *testing.T) {
 		"the server refuses the login")
 	writer := openJournal(t, as("writer:w"))
 	defer writer.Close()
-	must(t, writer.Append(t.Context(), 0, testEvents(0, 3)))
+	must.Succeed(t, writer.Append(t.Context(), 0, testEvents(0, 3)))
 	reader, err := Open(t.Context(), as("reader:r"), Options{attempt: time.Minute})
-	must(t, err)
+	must.Succeed(t, err)
 	defer reader.Close()
 	if events, err := reader.Read(t.Context(), 0, 10); len(events) != 3 || err != nil {
 		t.Errorf("read %d events, %v", len(events), err)
@@ -258,17 +259,17 @@ func TestReadOnlyUser(t *testing.T) {
 // The permissions that the documentation lists are enough.
 func TestDocumentedPermissions(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/reference/configuration.md")
-	must(t, err)
+	must.Succeed(t, err)
 	_, block, _ := strings.Cut(string(text), "```text\nauthorization {")
 	block, _, found := strings.Cut(block, "```")
 	if !found {
 		t.Fatal("the document has no permissions")
 	}
 	file := filepath.Join(t.TempDir(), "server.conf")
-	must(t, os.WriteFile(file,
+	must.Succeed(t, os.WriteFile(file,
 		[]byte("authorization {"+strings.ReplaceAll(block, "PASSWORD", "pw")), 0o600))
 	address := natsserver.Start(t, func(o *server.Options) {
-		must(t, o.ProcessConfigFile(file))
+		must.Succeed(t, o.ProcessConfigFile(file))
 	})
 	as := func(user string) string {
 		return strings.Replace(address, "nats://", "nats://"+user+":pw@", 1) + "/shop"
@@ -276,7 +277,7 @@ func TestDocumentedPermissions(t *testing.T) {
 	owner := openJournal(t, as("owner"))
 	defer owner.Close()
 	worker, err := Open(t.Context(), as("worker"), Options{poll: time.Hour})
-	must(t, err)
+	must.Succeed(t, err)
 	defer worker.Close()
 	large := bytes.Repeat([]byte("x"), pieceBytes+1)
 	digest, err := worker.PutBlob(t.Context(), bytes.NewReader(large))
@@ -286,11 +287,11 @@ func TestDocumentedPermissions(t *testing.T) {
 	if err == nil {
 		err = worker.Append(t.Context(), 0, testEvents(0, 3))
 	}
-	must(t, err)
+	must.Succeed(t, err)
 	for e, err := range worker.Watch(t.Context(), 0) {
-		must(t, err)
+		must.Succeed(t, err)
 		if e.Seq == 3 { // the next one wakes the watch by a notification
-			must(t, owner.Append(t.Context(), 3, testEvents(3, 1)))
+			must.Succeed(t, owner.Append(t.Context(), 3, testEvents(3, 1)))
 		}
 		if e.Seq == 4 {
 			break
@@ -305,7 +306,7 @@ func TestOneReplicaIsAWarning(t *testing.T) {
 	var log bytes.Buffer
 	j, err := Open(t.Context(), natsserver.Start(t, nil),
 		Options{Create: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	must(t, err)
+	must.Succeed(t, err)
 	j.Close()
 	if !strings.Contains(log.String(), "only one replica") {
 		t.Errorf("no warning in %q", log.String())
@@ -316,7 +317,7 @@ func TestOneReplicaIsAWarning(t *testing.T) {
 func wantFinding(t *testing.T, j *Journal, name string, level journal.Level, detail string) {
 	t.Helper()
 	findings, err := j.Inspect(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	for _, f := range findings {
 		if f.Name == name {
 			if f.Level != level || !strings.Contains(f.Detail, detail) ||

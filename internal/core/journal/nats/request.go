@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"signalbox/internal/core/journal/driver"
 	"slices"
 	"strings"
 	"time"
+
+	"signalbox/internal/core/journal/driver"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -100,10 +101,9 @@ func (c *client) checkServer() error {
 	if several {
 		runs = "is one of several"
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err: fmt.Errorf("%w: the node at %s %s, and cluster.nodes lists %d", ErrOtherKind,
-			c.conn.ConnectedAddr(), runs, len(c.nodes)),
-		Hint: "end the process that runs the node with the old settings"}
+	return signalbox.CodeFailed.Errorf("end the process that runs the node with the old settings",
+		"%w: the node at %s %s, and cluster.nodes lists %d", ErrOtherKind,
+		c.conn.ConnectedAddr(), runs, len(c.nodes))
 }
 
 // request sends a message and returns the answer. It waits for at most the duration of an attempt.

@@ -75,8 +75,9 @@ func (j *Journal) config(kind string, replicas int) jetstream.StreamConfig {
 // check returns an error unless a stream is what config returns, as far as it matters.
 func check(kind string, c *jetstream.StreamConfig) error {
 	refuse := func(hint, format string, args ...any) error {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the stream %s "+format,
-			append([]any{c.Name}, args...)...), Hint: hint}
+		return signalbox.CodeFailed.Errorf(hint,
+			"the stream %s "+format,
+			append([]any{c.Name}, args...)...)
 	}
 	if c.Metadata[metaKind] != kind {
 		return refuse("choose another name in the address of the journal",
@@ -117,14 +118,13 @@ const minServer = "2.12.0"
 // wanted. Replicas is for new streams; 0 means three in a cluster, one on a single server.
 func (j *Journal) findOrCreate(ctx context.Context, replicas int) error {
 	if version := j.conn.ConnectedServerVersion(); olderThan(version, minServer) {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("the server has version %s, which has no atomic batches", version),
-			Hint: "install nats-server " + minServer + " or newer"}
+		return signalbox.CodeFailed.Errorf("install nats-server "+minServer+" or newer",
+			"the server has version %s, which has no atomic batches", version)
 	}
 	if most := j.conn.MaxPayload(); most < maxEventMessage {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("the server accepts messages of at most %d bytes, but events need %d",
-				most, maxEventMessage), Hint: "raise max_payload in the configuration of the server"}
+		return signalbox.CodeFailed.Errorf("raise max_payload in the configuration of the server",
+			"the server accepts messages of at most %d bytes, but events need %d",
+			most, maxEventMessage)
 	}
 	if err := j.checkJetStream(ctx); err != nil {
 		return err
@@ -164,9 +164,9 @@ func (j *Journal) findOrCreate(ctx context.Context, replicas int) error {
 			}
 			continue
 		case !j.opts.Create:
-			return &signalbox.Error{Code: signalbox.CodeNotFound,
-				Err:  fmt.Errorf("there is no stream %s", config.Name),
-				Hint: "create a box with signalbox init, or correct the address of the journal"}
+			return signalbox.CodeNotFound.Errorf(
+				"create a box with signalbox init, or correct the address of the journal",
+				"there is no stream %s", config.Name)
 		case kind == kindEvents:
 			if err := j.create(ctx, replicas); err != nil {
 				return err
@@ -202,15 +202,15 @@ func (j *Journal) create(ctx context.Context, replicas int) error {
 			}
 		case code == codeNoPeers &&
 			j.embedded: // some are still being started, and a ledger is created on all of them
-			return &signalbox.Error{Code: signalbox.CodeFailed,
-				Err: fmt.Errorf("%w: not all nodes of the cluster run: %w", journal.ErrUnavailable,
-					err),
-				Hint: "start signalbox worker on the other machines of the cluster"}
+			return signalbox.CodeFailed.Errorf(
+				"start signalbox worker on the other machines of the cluster",
+				"%w: not all nodes of the cluster run: %w", journal.ErrUnavailable,
+				err)
 		case code == codeNoPeers, code == codeReplicasNotSupported:
-			return &signalbox.Error{Code: signalbox.CodeFailed,
-				Err: fmt.Errorf("the cluster has too few servers for %d replicas: %w", replicas,
-					err),
-				Hint: "start three servers, or add ?replicas=1 to the address of the journal: then, if the disk of that replica is lost, so is the ledger"}
+			return signalbox.CodeFailed.Errorf(
+				"start three servers, or add ?replicas=1 to the address of the journal: then, if the disk of that replica is lost, so is the ledger",
+				"the cluster has too few servers for %d replicas: %w", replicas,
+				err)
 		case code == codeSubjectsOverlap:
 			return j.subjectsTaken(err)
 		case err != nil:
@@ -245,9 +245,8 @@ func (j *Journal) checkSubjects(ctx context.Context) error {
 }
 
 func (j *Journal) subjectsTaken(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("another stream has the subjects of the box %s: %w", j.name, err),
-		Hint: "choose another name in the address of the journal"}
+	return signalbox.CodeFailed.Errorf("choose another name in the address of the journal",
+		"another stream has the subjects of the box %s: %w", j.name, err)
 }
 
 // checkJetStream returns an error if the server has no JetStream. A server that starts has none for

@@ -14,6 +14,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/natsserver"
 )
 
@@ -40,7 +41,7 @@ func content(first byte, pieces int) []byte {
 func wantBlob(t *testing.T, j *Journal, want []byte) {
 	t.Helper()
 	r, err := j.GetBlob(t.Context(), sha256.Sum256(want))
-	must(t, err)
+	must.Succeed(t, err)
 	defer r.Close()
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("read %d bytes, %v, want %d", len(got), err, len(want))
@@ -58,11 +59,11 @@ func TestKilledUpload(t *testing.T) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	must(t, err)
+	must.Succeed(t, err)
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	must(t, cmd.Process.Kill())
+	must.Succeed(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	wantStored(t, j, "after the kill", 3, 1)
 	if _, err := j.PutBlob(t.Context(), bytes.NewReader(content(1, 2))); err != nil {
@@ -71,7 +72,7 @@ func TestKilledUpload(t *testing.T) {
 	wantStored(t, j, "after an upload", 3+2, 1)
 
 	later, err := Open(t.Context(), address, Options{uploadAge: 1, attempt: time.Minute})
-	must(t, err)
+	must.Succeed(t, err)
 	defer later.Close()
 	if _, err := later.PutBlob(t.Context(), bytes.NewReader(content(2, 2))); err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestUploadLeavesNothing(t *testing.T) {
 		t.Errorf("put: %v", err)
 	}
 	wantStored(t, j, "after a failure", 2, 0)
-	must(t, j.DeleteBlob(t.Context(), sha256.Sum256(content(1, 2))))
+	must.Succeed(t, j.DeleteBlob(t.Context(), sha256.Sum256(content(1, 2))))
 	wantStored(t, j, "after a deletion", 0, 0)
 }
 
@@ -113,7 +114,7 @@ func TestCollectDuringUpload(t *testing.T) {
 			j := openJournal(t, box)
 			defer j.Close()
 			other, err := Open(t.Context(), box, Options{uploadAge: age, attempt: time.Minute})
-			must(t, err)
+			must.Succeed(t, err)
 			defer other.Close()
 			collect := func(now int) {
 				if now == step {
@@ -127,7 +128,7 @@ func TestCollectDuringUpload(t *testing.T) {
 					collect(0)
 					return 0, io.EOF
 				}), bytes.NewReader(make([]byte, pieceBytes))))
-			must(t, err)
+			must.Succeed(t, err)
 			collect(1)
 			if err = j.writeNote(t.Context(), &u, digest[:]); err == nil {
 				collect(2)
@@ -160,11 +161,11 @@ func TestCollectionIsKilled(t *testing.T) {
 	j := openJournal(t, natsserver.Start(t, nil)+"/box")
 	defer j.Close()
 	u, err := j.upload(t.Context(), bytes.NewReader(content(1, 2)))
-	must(t, err)
-	must(t, j.writeNote(t.Context(), &u, []byte(givenUp)))
-	must(t, j.erase(t.Context(), u.pieces[0]))
+	must.Succeed(t, err)
+	must.Succeed(t, j.writeNote(t.Context(), &u, []byte(givenUp)))
+	must.Succeed(t, j.erase(t.Context(), u.pieces[0]))
 	wantStored(t, j, "before", 1, 1)
-	must(t, j.collectUploads(t.Context()))
+	must.Succeed(t, j.collectUploads(t.Context()))
 	wantStored(t, j, "after", 0, 0)
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"signalbox/internal/testkit/must"
 )
 
 // deadlines records the deadline of each statement that reads a piece.
@@ -36,7 +38,7 @@ func TestKnownBlobIsReadSlowly(t *testing.T) {
 	config := j.pool.Config()
 	config.ConnConfig.Tracer = traced
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	must(t, err)
+	must.Succeed(t, err)
 	j.pool.Close()
 	j.pool = pool
 	for range 2 {

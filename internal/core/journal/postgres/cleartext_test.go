@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // A server without TLS that asks for the password as it is does not get it.
@@ -15,7 +16,7 @@ func TestClearTextPassword(t *testing.T) {
 	const password = "secret-password"
 	t.Setenv("PGPASSWORD", password)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	defer listener.Close()
 	got := make(chan string, 100)
 	go func() {

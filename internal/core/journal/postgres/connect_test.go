@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // A connection does not ask the server to cancel a statement: that would make a server that waits
@@ -12,7 +14,7 @@ func TestNeverCancel(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
 	conn, err := j.pool.Acquire(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	defer conn.Release()
 	if err := conn.Conn().PgConn().CancelRequest(t.Context()); err == nil {
 		t.Error("a request to cancel was sent")
@@ -25,7 +27,7 @@ func TestHangingConnectionIsClosed(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
 	conn, err := j.pool.Acquire(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	defer conn.Release()
 	j.pool.Config().BeforeClose(conn.Conn())
 	// the server sends nothing

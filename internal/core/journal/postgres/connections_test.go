@@ -5,6 +5,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // slowReader has no bytes until done is closed. It announces that it is read.
@@ -34,11 +36,11 @@ func TestAppendDoesNotWaitForUploads(t *testing.T) {
 		<-r.reading
 	}
 	for seq := range uint64(3) {
-		must(t, appendEvent(t, j, seq+1))
+		must.Succeed(t, appendEvent(t, j, seq+1))
 	}
 	close(r.done)
 	for range uploads {
-		must(t, <-stored)
+		must.Succeed(t, <-stored)
 	}
 }
 
@@ -50,7 +52,7 @@ func TestClosingNotifiesOthers(t *testing.T) {
 	open := func(poll time.Duration) *Journal {
 		j, err := Open(t.Context(), shared.Need(t).Address,
 			Options{Schema: schema, poll: poll, patience: time.Minute, notice: time.Minute})
-		must(t, err)
+		must.Succeed(t, err)
 		return j
 	}
 	watcher := open(time.Hour)
@@ -58,9 +60,9 @@ func TestClosingNotifiesOthers(t *testing.T) {
 	for seq := uint64(1); seq <= 8; seq++ {
 		seen := watchUntil(t.Context(), watcher, seq)
 		j := open(0)
-		must(t, appendEvent(t, j, seq))
-		must(t, j.Close())
-		must(t, <-seen)
+		must.Succeed(t, appendEvent(t, j, seq))
+		must.Succeed(t, j.Close())
+		must.Succeed(t, <-seen)
 	}
 }
 
@@ -69,19 +71,19 @@ func TestWatchWithoutNotifications(t *testing.T) {
 	schema, worker := newSchema(), newRole(t)
 	j := openJournal(t, schema)
 	defer j.Close()
-	must(t, j.Grant(t.Context(), worker, Work))
+	must.Succeed(t, j.Grant(t.Context(), worker, Work))
 	execute(t, "ALTER ROLE "+worker+" CONNECTION LIMIT 1")
 	watcher, err := Open(t.Context(), as(t, worker),
 		Options{Schema: schema, poll: 10 * time.Millisecond})
-	must(t, err)
+	must.Succeed(t, err)
 	defer watcher.Close()
-	must(t, appendEvent(t, j, 1))
+	must.Succeed(t, appendEvent(t, j, 1))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for e, err := range watcher.Watch(ctx, 0) {
-		if must(t, err); e.Seq == 4 {
+		if must.Succeed(t, err); e.Seq == 4 {
 			break
 		}
-		must(t, appendEvent(t, j, e.Seq+1)) // the watch must be woken for each event
+		must.Succeed(t, appendEvent(t, j, e.Seq+1)) // the watch must be woken for each event
 	}
 }

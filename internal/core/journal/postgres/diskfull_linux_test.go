@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 	"signalbox/ledger"
 )
@@ -18,8 +19,8 @@ func TestDiskFull(t *testing.T) {
 	server := startServer(t, pgserver.Options{})
 	disk := server.SmallDisk(t, "8m")
 	j := openBox(t, server.Address, Options{})
-	must(t, appendEvent(t, j, 1))
-	must(t, disk.Fill())
+	must.Succeed(t, appendEvent(t, j, 1))
+	must.Succeed(t, disk.Fill())
 	data := make([]byte, 300_000)
 	rand.Read(data)
 	large := event(2)
@@ -41,6 +42,6 @@ func TestDiskFull(t *testing.T) {
 	if events, err := j.Read(t.Context(), 0, 10); err != nil || len(events) != 1 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
-	must(t, disk.Free())
-	must(t, j.Append(t.Context(), 1, []signalbox.Event{large}))
+	must.Succeed(t, disk.Free())
+	must.Succeed(t, j.Append(t.Context(), 1, []signalbox.Event{large}))
 }

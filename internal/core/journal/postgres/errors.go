@@ -3,7 +3,6 @@ package postgres
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -26,8 +25,8 @@ func explain(err error) error {
 	if what == "" {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", what, err),
-		Hint: hint}
+	return signalbox.CodeFailed.Errorf(hint,
+		"%s: %w", what, err)
 }
 
 // lineError is an error with another text, on one line.

@@ -70,17 +70,16 @@ func (j *Journal) grant(ctx context.Context, tx pgx.Tx, role string, rights Righ
 	switch {
 	case strings.EqualFold(role,
 		"public"): // PostgreSQL has no such role: it means everybody, even in quotes
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("%s is not a role: in PostgreSQL it means everybody", role),
-			Hint: "name the role that a machine uses"}
+		return signalbox.CodeUsage.Errorf("name the role that a machine uses",
+			"%s is not a role: in PostgreSQL it means everybody", role)
 	case !v.owner:
 		// Without this check GRANT would only warn that nothing was granted.
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("only the owner of the ledger, %s, can grant rights", v.ownerName),
-			Hint: "use the address of the journal with the user " + v.ownerName}
+		return signalbox.CodeFailed.Errorf("use the address of the journal with the user "+
+			v.ownerName,
+			"only the owner of the ledger, %s, can grant rights", v.ownerName)
 	case role == v.ownerName:
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: fmt.Errorf("%s owns the ledger, and has all rights", role)}
+		return signalbox.CodeUsage.Errorf("",
+			"%s owns the ledger, and has all rights", role)
 	}
 	statements := []string{
 		"REVOKE ALL ON ALL TABLES IN SCHEMA BOX FROM",
@@ -93,10 +92,9 @@ func (j *Journal) grant(ctx context.Context, tx pgx.Tx, role string, rights Righ
 	for _, statement := range statements {
 		_, err := tx.Exec(ctx, j.sql(statement)+" "+pgx.Identifier{role}.Sanitize())
 		if failure := (*pgconn.PgError)(nil); errors.As(err, &failure) && failure.Code == "42704" {
-			return &signalbox.Error{Code: signalbox.CodeNotFound,
-				Err: fmt.Errorf("there is no role %s", role),
-				Hint: fmt.Sprintf("create it: CREATE ROLE %s LOGIN",
-					pgx.Identifier{role}.Sanitize())}
+			return signalbox.CodeNotFound.Errorf(fmt.Sprintf("create it: CREATE ROLE %s LOGIN",
+				pgx.Identifier{role}.Sanitize()),
+				"there is no role %s", role)
 		}
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 )
 
 // as returns the address of the shared server for another user.
@@ -35,23 +36,23 @@ func TestGrant(t *testing.T) {
 	schema, owner := newSchema(), newRole(t)
 	execute(t, "CREATE SCHEMA "+schema+" AUTHORIZATION "+owner)
 	owned, err := Open(t.Context(), as(t, owner), Options{Schema: schema, Create: true})
-	must(t, err)
+	must.Succeed(t, err)
 	defer owned.Close()
-	must(t, appendEvent(t, owned, 1))
+	must.Succeed(t, appendEvent(t, owned, 1))
 	kept, err := owned.PutBlob(t.Context(), strings.NewReader("kept"))
-	must(t, err)
+	must.Succeed(t, err)
 	worker, reader, stranger := newRole(t), newRole(t), newRole(t)
-	must(t, owned.Grant(t.Context(), worker, Work))
-	must(t, owned.Grant(t.Context(), reader, Work))
-	must(t, owned.Grant(t.Context(), reader, Read)) // takes the other rights away
-	must(t, owned.Grant(t.Context(), stranger, Work))
-	must(t, owned.Grant(t.Context(), stranger, Nothing))
+	must.Succeed(t, owned.Grant(t.Context(), worker, Work))
+	must.Succeed(t, owned.Grant(t.Context(), reader, Work))
+	must.Succeed(t, owned.Grant(t.Context(), reader, Read)) // takes the other rights away
+	must.Succeed(t, owned.Grant(t.Context(), stranger, Work))
+	must.Succeed(t, owned.Grant(t.Context(), stranger, Nothing))
 
 	forWorker, err := Open(t.Context(), as(t, worker), Options{Schema: schema})
-	must(t, err)
+	must.Succeed(t, err)
 	defer forWorker.Close()
 	forReader, err := Open(t.Context(), as(t, reader), Options{Schema: schema})
-	must(t, err)
+	must.Succeed(t, err)
 	defer forReader.Close()
 	if j, err := Open(t.Context(), as(t, stranger), Options{Schema: schema}); err == nil ||
 		!strings.Contains(err.Error(), "the user has no right") {
@@ -111,7 +112,7 @@ func TestGrant(t *testing.T) {
 	}
 	for _, user := range []string{worker, reader} {
 		conn, err := pgx.Connect(t.Context(), as(t, user))
-		must(t, err)
+		must.Succeed(t, err)
 		defer conn.Close(t.Context())
 		for _, statement := range []string{
 			"UPDATE BOX.events SET type = 'x'", "DELETE FROM BOX.events", "TRUNCATE BOX.events",
@@ -133,7 +134,7 @@ func TestGrant(t *testing.T) {
 			}
 		}
 		var changed bool
-		must(t, conn.QueryRow(t.Context(),
+		must.Succeed(t, conn.QueryRow(t.Context(),
 			"SELECT has_table_privilege($1, 'UPDATE, DELETE, TRUNCATE, INSERT, TRIGGER')", schema+
 				".events").Scan(&changed))
 		if changed {
@@ -170,7 +171,8 @@ func testForgedEvents(t *testing.T, conn *pgx.Conn, owner *Journal, seq uint64) 
 	forged := func(name, statement string, fields []any) {
 		t.Helper()
 		var fence int64
-		must(t, conn.QueryRow(t.Context(), owner.sql("SELECT fence FROM BOX.format")).Scan(&fence))
+		must.Succeed(t, conn.QueryRow(t.Context(),
+			owner.sql("SELECT fence FROM BOX.format")).Scan(&fence))
 		var refusal []byte
 		if err := conn.QueryRow(t.Context(), statement,
 			append([]any{1, fence, int64(seq)}, fields...)...).Scan(&refusal); err == nil &&
@@ -207,7 +209,7 @@ func testForgedEvents(t *testing.T, conn *pgx.Conn, owner *Journal, seq uint64) 
 	execute(t, "CREATE OPERATOR "+own+".= (LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = "+own+
 		".same)")
 	_, err := conn.Exec(t.Context(), "SET search_path = "+own+", pg_catalog")
-	must(t, err)
+	must.Succeed(t, err)
 	unrelated := next
 	unrelated.Prev[0] ^= 1
 	forged("an event that only another operator calls equal", owner.appendOne,
@@ -222,19 +224,19 @@ func TestStrangerCannotLock(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
 	reader := newRole(t)
-	must(t, j.Grant(t.Context(), reader, Read))
+	must.Succeed(t, j.Grant(t.Context(), reader, Read))
 	conn, err := pgx.Connect(t.Context(), as(t, reader))
-	must(t, err)
+	must.Succeed(t, err)
 	defer conn.Close(t.Context())
 	_, err = conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", j.lock)
-	must(t, err)
+	must.Succeed(t, err)
 	for _, statement := range []string{"BEGIN", j.sql("SELECT * FROM BOX.format"),
 		j.sql("SELECT * FROM BOX.events")} {
 		_, err := conn.Exec(t.Context(), statement)
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	var blocked bool
-	must(t, conn.QueryRow(t.Context(),
+	must.Succeed(t, conn.QueryRow(t.Context(),
 		"SELECT has_table_privilege($1, 'UPDATE, DELETE, TRUNCATE, INSERT')", j.schema+
 			".format").Scan(&blocked))
 	if blocked {
@@ -242,7 +244,7 @@ func TestStrangerCannotLock(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	must(t, j.Append(ctx, 0, []signalbox.Event{event(1)}))
+	must.Succeed(t, j.Append(ctx, 0, []signalbox.Event{event(1)}))
 }
 
 func TestGrantRefusals(t *testing.T) {
@@ -293,7 +295,7 @@ func TestWorkerCannotRunAsOwner(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
 	worker := newRole(t)
-	must(t, j.Grant(t.Context(), worker, Work))
+	must.Succeed(t, j.Grant(t.Context(), worker, Work))
 	for _, statement := range []string{
 		"SELECT BOX.append_event(1, 0, 5, 1, 'x', 'x', 'x', 'x', 'x', sha256('x'), sha256('x'))",
 		"SELECT BOX.append_events(1, 0, 5, '{1}', '{x}', '{x}', '{x}', '{x}', '{x}', ARRAY[sha256('x')], ARRAY[sha256('x')])",
@@ -301,7 +303,7 @@ func TestWorkerCannotRunAsOwner(t *testing.T) {
 	} {
 		// a connection compiles each function once
 		conn, err := pgx.Connect(t.Context(), as(t, worker))
-		must(t, err)
+		must.Succeed(t, err)
 		defer conn.Close(t.Context())
 		for _, prepare := range []string{
 			"CREATE FUNCTION pg_temp.run(anyelement) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'code of the caller runs as %', current_user; END$$",
@@ -311,7 +313,7 @@ func TestWorkerCannotRunAsOwner(t *testing.T) {
 			"SET search_path = pg_temp, pg_catalog",
 		} {
 			_, err := conn.Exec(t.Context(), prepare)
-			must(t, err)
+			must.Succeed(t, err)
 		}
 		if _, err := conn.Exec(t.Context(), j.sql(statement)); err != nil {
 			t.Errorf("%s: %v", statement, err)

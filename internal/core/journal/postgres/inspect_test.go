@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 )
 
@@ -24,7 +25,7 @@ func find(findings []journal.Finding, name string) journal.Finding {
 func wantFinding(t *testing.T, j *Journal, name string, level journal.Level, detail string) {
 	t.Helper()
 	findings, err := j.Inspect(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	f := find(findings, name)
 	if f.Level != level || !strings.Contains(f.Detail, detail) || level != journal.OK &&
 		level != "" && f.Fix == "" {
@@ -63,13 +64,13 @@ func TestInspect(t *testing.T) {
 	}
 
 	standby, err := server.Standby()
-	must(t, err)
+	must.Succeed(t, err)
 	defer standby.Stop()
 	wantFinding(t, j, "replicas", journal.OK, "(sync)")
 	_, err = server.Query("CREATE ROLE worker LOGIN; CREATE ROLE reader LOGIN")
-	must(t, err)
-	must(t, j.Grant(t.Context(), "worker", Work))
-	must(t, j.Grant(t.Context(), "reader", Read))
+	must.Succeed(t, err)
+	must.Succeed(t, j.Grant(t.Context(), "worker", Work))
+	must.Succeed(t, j.Grant(t.Context(), "reader", Read))
 	worker := openBox(t, strings.Replace(server.Address, "user=signalbox", "user=worker", 1),
 		Options{})
 	wantFinding(t, worker, "rights", journal.OK, "worker may append events")
@@ -78,12 +79,12 @@ func TestInspect(t *testing.T) {
 		Options{})
 	wantFinding(t, reader, "rights", journal.Warning, "reader may only read")
 
-	must(t, server.Configure("synchronous_standby_names = ''", "fsync = on",
+	must.Succeed(t, server.Configure("synchronous_standby_names = ''", "fsync = on",
 		"full_page_writes = on"))
-	must(t, server.Reload())
+	must.Succeed(t, server.Reload())
 	for { // the server reads its configuration some time later
 		findings, err := j.Inspect(t.Context())
-		must(t, err)
+		must.Succeed(t, err)
 		if find(findings, "durability").Level == journal.OK &&
 			find(findings, "replicas").Level == journal.Warning {
 			break

@@ -16,6 +16,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/journaltest"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 )
 
@@ -53,7 +54,7 @@ func openJournal(t testing.TB, schema string) *Journal {
 	t.Helper()
 	j, err := Open(t.Context(), shared.Need(t).Address,
 		Options{Schema: schema, Create: true, patience: time.Minute, answer: time.Minute})
-	must(t, err)
+	must.Succeed(t, err)
 	return j
 }
 
@@ -61,7 +62,7 @@ func openJournal(t testing.TB, schema string) *Journal {
 func execute(t testing.TB, statement string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), shared.Need(t).Address)
-	must(t, err)
+	must.Succeed(t, err)
 	defer conn.Close(context.Background())
 	if _, err := conn.Exec(t.Context(), statement, args...); err != nil {
 		t.Fatal(err)
@@ -92,9 +93,9 @@ func TestEventsAreNeverChanged(t *testing.T) {
 	schema := newSchema()
 	j := openJournal(t, schema)
 	defer j.Close()
-	must(t, appendEvent(t, j, 1))
+	must.Succeed(t, appendEvent(t, j, 1))
 	conn, err := pgx.Connect(t.Context(), shared.Need(t).Address)
-	must(t, err)
+	must.Succeed(t, err)
 	defer conn.Close(context.Background())
 	for _, statement := range []string{"UPDATE BOX.events SET type = ''", "DELETE FROM BOX.events",
 		"TRUNCATE BOX.events"} {

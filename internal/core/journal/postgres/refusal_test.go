@@ -21,6 +21,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 )
 
@@ -34,7 +35,7 @@ func contents(t testing.TB, server *pgserver.Server) string {
 	got, err := server.Query(
 		"SELECT (SELECT string_agg(nspname, ',' ORDER BY nspname) FROM pg_namespace) || (SELECT string_agg(relname || relnamespace, ',' ORDER BY oid) FROM pg_class WHERE relkind = 'r')" +
 			"|| (SELECT version FROM newer.format) || (SELECT count(*) FROM box.events) || (SELECT count(*) FROM box.blobs)")
-	must(t, err)
+	must.Succeed(t, err)
 	return got
 }
 
@@ -58,19 +59,19 @@ func TestRefusals(t *testing.T) {
 		_, err := s.Query("CREATE ROLE tls LOGIN; CREATE ROLE secret LOGIN PASSWORD '" + password +
 			"'; CREATE ROLE reader LOGIN; CREATE ROLE standby LOGIN SUPERUSER; ALTER ROLE standby SET default_transaction_read_only = on;" +
 			"CREATE SCHEMA foreign_box; CREATE TABLE foreign_box.orders (id int); CREATE SCHEMA partial; CREATE TABLE partial.format (version int)")
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	owner := openBox(t, server.Address, Options{})
-	must(t, appendEvent(t, owner, 1))
-	must(t, owner.Grant(t.Context(), "reader", Read))
+	must.Succeed(t, appendEvent(t, owner, 1))
+	must.Succeed(t, owner.Grant(t.Context(), "reader", Read))
 	newer, err := Open(t.Context(), server.Address, Options{Schema: "newer", Create: true})
-	must(t, err)
+	must.Succeed(t, err)
 	newer.Close()
 	_, err = server.Query("UPDATE newer.format SET version = 99, oldest = 98")
-	must(t, err)
+	must.Succeed(t, err)
 	for _, schema := range []string{"box", "newer"} { // contents looks at them
 		j, err := Open(t.Context(), plain.Address, Options{Schema: schema, Create: true})
-		must(t, err)
+		must.Succeed(t, err)
 		j.Close()
 	}
 	tcp := func(s *pgserver.Server, user, more string) string {
@@ -85,7 +86,7 @@ func TestRefusals(t *testing.T) {
 			if full := (*pgconn.PgError)(nil); errors.As(err, &full) && full.Code == "53300" {
 				continue
 			}
-			must(t, err)
+			must.Succeed(t, err)
 			conns = append(conns, conn)
 		}
 		return func() {
@@ -186,7 +187,7 @@ func TestRefusals(t *testing.T) {
 
 	reader, err := Open(t.Context(), strings.Replace(server.Address, "user=signalbox",
 		"user=reader", 1), Options{Schema: "box"})
-	must(t, err)
+	must.Succeed(t, err)
 	defer reader.Close()
 	if err := appendEvent(t, reader, 2); !errors.Is(err, journal.ErrNotStored) ||
 		!strings.Contains(err.Error(), "the user has no right to do this") ||
@@ -200,25 +201,26 @@ func TestRefusals(t *testing.T) {
 func makeCertificate(t testing.TB) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Succeed(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1),
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	must(t, err)
+	must.Succeed(t, err)
 	keyBytes, err := x509.MarshalPKCS8PrivateKey(private)
-	must(t, err)
+	must.Succeed(t, err)
 	// the user of the server cannot reach the folder of the test
 	shared, err := os.MkdirTemp("", "signalbox-pg-tls-")
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { os.RemoveAll(shared) })
-	must(t, os.Chmod(shared, 0o755))
+	must.Succeed(t, os.Chmod(shared, 0o755))
 	certificate, key = filepath.Join(shared, "server.crt"), filepath.Join(shared, "server.key")
-	must(t, os.WriteFile(certificate,
+	must.Succeed(t, os.WriteFile(certificate,
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
-	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyBytes}),
+	must.Succeed(t, os.WriteFile(key,
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyBytes}),
 		0o600))
-	must(t, pgserver.Give(key))
+	must.Succeed(t, pgserver.Give(key))
 	return certificate, key
 }
 

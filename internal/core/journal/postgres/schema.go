@@ -241,20 +241,20 @@ func (j *Journal) find(ctx context.Context, q queryer) (bool, error) {
 	case err != nil:
 		return false, err
 	case v.found == 0 && !j.opts.Create:
-		return false, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("there is no ledger in the schema %s", j.opts.Schema),
-			Hint: "create a box with signalbox init, or correct the address of the database"}
+		return false, signalbox.CodeNotFound.Errorf(
+			"create a box with signalbox init, or correct the address of the database",
+			"there is no ledger in the schema %s", j.opts.Schema)
 	case v.found == 0:
 		return false, nil
 	case v.oldest > program:
-		return false, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("the tables have version %d, and this program knows version %d",
-				v.found, program),
-			Hint: "install the version of signalbox that the other machines use"}
+		return false, signalbox.CodeFailed.Errorf(
+			"install the version of signalbox that the other machines use",
+			"the tables have version %d, and this program knows version %d",
+			v.found, program)
 	case v.found < program && !v.owner:
-		return false, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("the tables have version %d, this program needs version %d, and only their owner %s can change them", v.found, program, v.ownerName),
-			Hint: "run a command of this version of signalbox, such as signalbox status, as the owner, or use an older version of signalbox"}
+		return false, signalbox.CodeFailed.Errorf(
+			"run a command of this version of signalbox, such as signalbox status, as the owner, or use an older version of signalbox",
+			"the tables have version %d, this program needs version %d, and only their owner %s can change them", v.found, program, v.ownerName)
 	}
 	j.fence.Store(v.fence)
 	return v.found >= program, nil
@@ -286,9 +286,10 @@ func (j *Journal) version(ctx context.Context, q queryer) (v version, err error)
 	}
 	for _, name := range []string{"format", "events", "blobs", "blob_pieces"} {
 		if !found[name] {
-			return v, &signalbox.Error{Code: signalbox.CodeFailed,
-				Err:  fmt.Errorf("the schema %s has tables, but not those of a ledger: %s is missing", j.opts.Schema, name),
-				Hint: "choose another schema, or restore this one from a backup"}
+			return v, signalbox.CodeFailed.Errorf(
+				"choose another schema, or restore this one from a backup",
+				"the schema %s has tables, but not those of a ledger: %s is missing", j.opts.Schema,
+				name)
 		}
 	}
 	err = q.QueryRow(ctx, j.sql(`SELECT version, oldest, fence, pg_has_role(relowner, 'USAGE'), pg_get_userbyid(relowner)::text

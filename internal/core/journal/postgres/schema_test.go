@@ -7,6 +7,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 )
 
 // Programs of two versions share a ledger if the newer one only adds something. Otherwise the older
@@ -27,7 +28,7 @@ func TestMigration(t *testing.T) {
 		t.Helper()
 		got, err := shared.Need(t).Query(
 			"SELECT version || ' ' || oldest || ' ' || (SELECT count(*) FROM pg_tables WHERE schemaname = '" + schema + "') FROM " + schema + ".format")
-		must(t, err)
+		must.Succeed(t, err)
 		return got
 	}
 	wantVersion := func(want string) {
@@ -38,10 +39,10 @@ func TestMigration(t *testing.T) {
 	}
 
 	old, err := open(owner, formats)
-	must(t, err)
+	must.Succeed(t, err)
 	defer old.Close()
-	must(t, old.Grant(t.Context(), worker, Work))
-	must(t, appendEvent(t, old, 1))
+	must.Succeed(t, old.Grant(t.Context(), worker, Work))
+	must.Succeed(t, appendEvent(t, old, 1))
 	wantVersion("1 1 4")
 
 	_, err = open(worker, added)
@@ -53,20 +54,20 @@ func TestMigration(t *testing.T) {
 	wantVersion("1 1 4")
 
 	newer, err := open(owner, added)
-	must(t, err)
+	must.Succeed(t, err)
 	defer newer.Close()
 	wantVersion("2 1 5")
-	must(t, appendEvent(t, old, 2)) // it still runs
+	must.Succeed(t, appendEvent(t, old, 2)) // it still runs
 	again, err := open(worker, formats)
-	must(t, err)
+	must.Succeed(t, err)
 	defer again.Close()
-	must(t, appendEvent(t, again, 3))
+	must.Succeed(t, appendEvent(t, again, 3))
 
 	newest, err := open(owner, incompatible)
-	must(t, err)
+	must.Succeed(t, err)
 	defer newest.Close()
 	wantVersion("3 3 6")
-	must(t, appendEvent(t, newest, 4))
+	must.Succeed(t, appendEvent(t, newest, 4))
 	if err := appendEvent(t, old, 5); !errors.Is(err, journal.ErrNotStored) ||
 		!strings.Contains(err.Error(), "were changed for a newer version") {
 		t.Errorf("append of an old program: %v", err)
@@ -95,7 +96,7 @@ func TestMigrationFails(t *testing.T) {
 		!strings.Contains(err.Error(), "make version 2 of the tables") {
 		t.Errorf("a broken migration: %v", err)
 	}
-	must(t, appendEvent(t, j, 1))
+	must.Succeed(t, appendEvent(t, j, 1))
 	openJournal(t, schema).Close()
 }
 
@@ -114,6 +115,6 @@ func TestCreateConcurrently(t *testing.T) {
 		}()
 	}
 	for range 8 {
-		must(t, <-results)
+		must.Succeed(t, <-results)
 	}
 }

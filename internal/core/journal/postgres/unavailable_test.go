@@ -19,6 +19,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/pgserver"
 	"signalbox/internal/testkit/proxy"
 	"signalbox/ledger"
@@ -44,9 +45,7 @@ func startServer(t testing.TB, opts pgserver.Options) *pgserver.Server {
 	t.Helper()
 	pgserver.Need(t)
 	s, err := pgserver.StartWith(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { s.Stop() })
 	return s
 }
@@ -55,18 +54,9 @@ func openBox(t testing.TB, address string, opts Options) *Journal {
 	t.Helper()
 	opts.Schema, opts.Create = cmp.Or(opts.Schema, "box"), true
 	j, err := Open(t.Context(), address, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { j.Close() })
 	return j
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // watchUntil returns a channel that receives the first error of a watch, or nil when it has seen
@@ -103,14 +93,14 @@ func TestServerIsKilled(t *testing.T) {
 	j := openBox(t, server.Address,
 		Options{Schema: schema, poll: 10 * time.Millisecond, patience: 50 * time.Millisecond})
 	watched := watchUntil(t.Context(), j, 2)
-	must(t, appendEvent(t, j, 1))
+	must.Succeed(t, appendEvent(t, j, 1))
 	digest, err := j.PutBlob(t.Context(), strings.NewReader("evidence"))
-	must(t, err)
+	must.Succeed(t, err)
 	blob, err := j.OpenBlob(t.Context(), digest)
-	must(t, err)
+	must.Succeed(t, err)
 	reader, err := j.GetBlob(t.Context(), digest)
-	must(t, err)
-	must(t, server.Kill())
+	must.Succeed(t, err)
+	must.Succeed(t, server.Kill())
 	for name, call := range map[string]func() error{
 		"append":      func() error { return appendEvent(t, j, 2) },
 		"append none": func() error { return j.Append(t.Context(), 1, nil) },
@@ -139,21 +129,21 @@ func TestServerIsKilled(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	must(t, server.Restart())
-	must(t, appendEvent(t, j, 2))
-	must(t, <-watched)
+	must.Succeed(t, server.Restart())
+	must.Succeed(t, appendEvent(t, j, 2))
+	must.Succeed(t, <-watched)
 }
 
 // All watches end when the server is away. They leave it to their users to say so, who would
 // otherwise hear of one outage several times.
 func TestWatchesEndQuietlyInAnOutage(t *testing.T) {
 	server := victim.Need(t)
-	t.Cleanup(func() { must(t, server.Restart()) })
+	t.Cleanup(func() { must.Succeed(t, server.Restart()) })
 	var logged bytes.Buffer
 	j := openBox(t, server.Address,
 		Options{Schema: newSchema(), poll: 10 * time.Millisecond, patience: 50 * time.Millisecond,
 			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-	must(t, appendEvent(t, j, 1))
+	must.Succeed(t, appendEvent(t, j, 1))
 	logged.Reset() // what it says of the server
 	started, ended := make(chan struct{}), make(chan error)
 	for range 2 {
@@ -169,7 +159,7 @@ func TestWatchesEndQuietlyInAnOutage(t *testing.T) {
 	}
 	<-started
 	<-started
-	must(t, server.Kill())
+	must.Succeed(t, server.Kill())
 	for range 2 {
 		if err := <-ended; !errors.Is(err, journal.ErrUnavailable) || signalbox.HintOf(err) == "" {
 			t.Errorf("a watch ends with %v", err)
@@ -187,12 +177,12 @@ func TestWatchesEndQuietlyInAnOutage(t *testing.T) {
 func TestServerIsRestarted(t *testing.T) {
 	server := victim.Need(t)
 	j := openBox(t, server.Address, Options{Schema: newSchema(), patience: time.Minute})
-	must(t, appendEvent(t, j, 1))
-	must(t, server.ShutDown())
+	must.Succeed(t, appendEvent(t, j, 1))
+	must.Succeed(t, server.ShutDown())
 	stored := make(chan error, 1)
 	go func() { stored <- appendEvent(t, j, 2) }()
-	must(t, server.Restart())
-	must(t, <-stored)
+	must.Succeed(t, server.Restart())
+	must.Succeed(t, <-stored)
 	if head, err := j.Head(t.Context()); head != 2 || err != nil {
 		t.Errorf("head %d, %v", head, err)
 	}
@@ -209,20 +199,20 @@ func TestServerIsPaused(t *testing.T) {
 	j.pool.Close()
 	var err error
 	j.pool, err = pgxpool.NewWithConfig(t.Context(), config)
-	must(t, err)
-	must(t, appendEvent(t, j, 1))
+	must.Succeed(t, err)
+	must.Succeed(t, appendEvent(t, j, 1))
 	// The notification of that append may still use a connection. The next append needs another
 	// one: it cannot make one while the server is paused.
 	var spare [2]*pgxpool.Conn
 	for i := range spare {
 		spare[i], err = j.pool.Acquire(t.Context())
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	for _, conn := range spare {
 		conn.Release()
 	}
 	j.opts.answer = time.Second
-	must(t, server.Pause())
+	must.Succeed(t, server.Pause())
 	err = appendEvent(t, j, 2)
 	if !errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrNotStored) ||
 		errors.Is(err, context.DeadlineExceeded) {
@@ -231,7 +221,7 @@ func TestServerIsPaused(t *testing.T) {
 	if _, err := j.Read(t.Context(), 0, 10); !errors.Is(err, journal.ErrUnavailable) {
 		t.Errorf("read: %v", err)
 	}
-	must(t, server.Resume())
+	must.Succeed(t, server.Resume())
 	j.opts.answer = time.Minute
 	var events []signalbox.Event
 	for { // the machine may be slow
@@ -254,7 +244,7 @@ func TestServerIsPaused(t *testing.T) {
 func through(t testing.TB, server *pgserver.Server) (*proxy.Proxy, string) {
 	t.Helper()
 	p, err := proxy.Start("unix", server.Socket())
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p, fmt.Sprintf("postgres://signalbox@127.0.0.1:%d/postgres?sslmode=disable",
 		p.Addr().Port)
@@ -267,7 +257,7 @@ func TestConnectionsAreReset(t *testing.T) {
 	schema := newSchema()
 	j, err := Open(t.Context(), address,
 		Options{Schema: schema, Create: true, patience: time.Minute})
-	must(t, err)
+	must.Succeed(t, err)
 	defer j.Close()
 	const marker = "{}" // the data of the events
 	seq := uint64(0)
@@ -295,12 +285,12 @@ func TestFatalErrorAfterTheCommit(t *testing.T) {
 	p, address := through(t, shared.Need(t))
 	j, err := Open(t.Context(), address, Options{Schema: newSchema(), Create: true,
 		patience: time.Minute})
-	must(t, err)
+	must.Succeed(t, err)
 	defer j.Close()
 	fatal, err := (&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL",
 		Code:    "57P01",
 		Message: "terminating connection due to administrator command"}).Encode(nil)
-	must(t, err)
+	must.Succeed(t, err)
 	for seq := uint64(1); seq <= 3; seq++ {
 		happened := p.ReplaceAnswer("{}", fatal) // the data of the events
 		if err := appendEvent(t, j, seq); err != nil {
@@ -343,7 +333,7 @@ func TestLateAppend(t *testing.T) {
 			defer other.Close()
 			a := attempt{last: 1, hash: event(1).Hash}
 			j.remember(a)
-			must(t, read(j))
+			must.Succeed(t, read(j))
 			if sent, err := j.send(t.Context(), a, 0, []signalbox.Event{event(1)}); sent ||
 				!errors.Is(err, errFenced) {
 				t.Errorf("the late append: sent %v, %v", sent, err)
@@ -351,12 +341,12 @@ func TestLateAppend(t *testing.T) {
 			if head, err := j.Head(t.Context()); head != 0 || err != nil {
 				t.Errorf("head %d, %v", head, err)
 			}
-			must(t, appendEvent(t, j, 1))
+			must.Succeed(t, appendEvent(t, j, 1))
 			if stored, err := j.settleOne(t.Context(),
 				attempt{last: 1, hash: event(1).Hash}); !stored || err != nil {
 				t.Errorf("stored %v, %v", stored, err)
 			}
-			must(t, appendEvent(t, other, 2))
+			must.Succeed(t, appendEvent(t, other, 2))
 		})
 	}
 }
@@ -394,10 +384,10 @@ func TestAppendInProgress(t *testing.T) {
 			j := openJournal(t, newSchema())
 			defer j.Close()
 			tx, err := j.pool.Begin(t.Context())
-			must(t, err)
+			must.Succeed(t, err)
 			defer tx.Rollback(t.Context())
 			var refusal []byte
-			must(t, tx.QueryRow(t.Context(), j.appendOne,
+			must.Succeed(t, tx.QueryRow(t.Context(), j.appendOne,
 				append([]any{j.opts.program(), j.fence.Load(), int64(0)},
 					arguments([]signalbox.Event{e})...)...).Scan(&refusal))
 			if refusal != nil {
@@ -414,15 +404,15 @@ func TestAppendInProgress(t *testing.T) {
 			for waiting := "0"; waiting == "0"; {
 				waiting, err = server.Query(
 					"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fence_appends%'")
-				must(t, err)
+				must.Succeed(t, err)
 				select {
 				case err := <-settled:
 					t.Fatalf("settled during the append: %v", err)
 				default:
 				}
 			}
-			must(t, end(tx))
-			must(t, <-settled)
+			must.Succeed(t, end(tx))
+			must.Succeed(t, <-settled)
 		})
 	}
 }
@@ -431,7 +421,7 @@ func TestAppendInProgress(t *testing.T) {
 func both(t testing.TB, a, b *pgserver.Server) string {
 	t.Helper()
 	u, err := url.Parse(a.Address)
-	must(t, err)
+	must.Succeed(t, err)
 	q := u.Query()
 	q.Set("host", a.Dir+","+b.Dir)
 	q.Set("port", fmt.Sprint(a.Port, ",", b.Port))
@@ -444,22 +434,22 @@ func both(t testing.TB, a, b *pgserver.Server) string {
 func TestFailover(t *testing.T) {
 	server := startServer(t, pgserver.Options{})
 	standby, err := server.Standby()
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { standby.Stop() })
 	// The standby comes first: it must not be used as long as it is one.
 	j := openBox(t, both(t, standby, server),
 		Options{poll: 10 * time.Millisecond, patience: time.Minute})
 	watched := watchUntil(t.Context(), j, 3)
-	must(t, appendEvent(t, j, 1))
+	must.Succeed(t, appendEvent(t, j, 1))
 
 	// Without its replica, the primary acknowledges nothing, even if somebody ends its wait.
-	must(t, standby.Pause())
+	must.Succeed(t, standby.Pause())
 	waiting := make(chan error, 1)
 	go func() { waiting <- appendEvent(t, j, 2) }()
 	for {
 		cancelled, err := server.Query(
 			"SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%append_event%'")
-		must(t, err)
+		must.Succeed(t, err)
 		if cancelled != "0" {
 			break
 		}
@@ -467,7 +457,7 @@ func TestFailover(t *testing.T) {
 	for { // now it finds out what became of the append, and waits again
 		fencing, err := server.Query(
 			"SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%fence_appends%'")
-		must(t, err)
+		must.Succeed(t, err)
 		select {
 		case err := <-waiting:
 			t.Fatalf("acknowledged without the replica: %v", err)
@@ -477,11 +467,11 @@ func TestFailover(t *testing.T) {
 			break
 		}
 	}
-	must(t, standby.Resume())
-	must(t, <-waiting)
+	must.Succeed(t, standby.Resume())
+	must.Succeed(t, <-waiting)
 
-	must(t, server.Kill())
-	must(t, standby.Promote())
-	must(t, appendEvent(t, j, 3))
-	must(t, <-watched)
+	must.Succeed(t, server.Kill())
+	must.Succeed(t, standby.Promote())
+	must.Succeed(t, appendEvent(t, j, 3))
+	must.Succeed(t, <-watched)
 }

@@ -70,11 +70,9 @@ func (c *conn) checkInPlace() error {
 	if err == nil && os.SameFile(now, c.file) {
 		return nil
 	}
-	return &signalbox.Error{
-		Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("%s was removed or replaced while it was open", c.path),
-		Hint: "stop all processes that use the box, check that the ledger is in its place, and start them again",
-	}
+	return signalbox.CodeFailed.Errorf(
+		"stop all processes that use the box, check that the ledger is in its place, and start them again",
+		"%s was removed or replaced while it was open", c.path)
 }
 
 // checkNext returns an error unless the events continue the stored log.

@@ -120,15 +120,16 @@ func openBlobFile(path string) (*os.File, error) {
 	// Opening a named pipe would wait for its writer.
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, driver.Damaged(fmt.Errorf("it is not a regular file but has the mode %v", info.Mode()))
+		return nil, driver.Damaged(fmt.Errorf("it is not a regular file but has the mode %v",
+			info.Mode()))
 	}
 	var file *os.File
 	if err == nil {
 		file, err = os.Open(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err: fmt.Errorf("%w: %w", journal.ErrNoBlob, err)}
+		return nil, signalbox.CodeNotFound.Errorf("",
+			"%w: %w", journal.ErrNoBlob, err)
 	}
 	return file, err
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // blobFiles are the files below blobs, with their paths there.
@@ -21,7 +23,7 @@ func blobFiles(t *testing.T, dir string) (files []string) {
 		}
 		return err
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	return files
 }
 
@@ -50,13 +52,13 @@ func TestBlobFiles(t *testing.T) {
 func TestOrphanedBlobs(t *testing.T) {
 	dir := closedBox(t, 0)
 	folder := filepath.Join(dir, filepath.FromSlash(blobTempFolder))
-	must(t, os.MkdirAll(folder, 0o700))
+	must.Succeed(t, os.MkdirAll(folder, 0o700))
 	for name, age := range map[string]time.Duration{"old": 25 * time.Hour,
 		"young": 23 * time.Hour} {
 		path := filepath.Join(folder, name)
-		must(t, os.WriteFile(path, []byte("half a blob"), 0o600))
+		must.Succeed(t, os.WriteFile(path, []byte("half a blob"), 0o600))
 		then := time.Now().Add(-age)
-		must(t, os.Chtimes(path, then, then))
+		must.Succeed(t, os.Chtimes(path, then, then))
 	}
 	open(t, dir, nil)
 	if files := blobFiles(t, dir); len(files) != 1 || files[0] != "tmp/young" {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"signalbox/internal/core/journal/driver"
+	"signalbox/internal/testkit/must"
 )
 
 // COMMIT must sync the write-ahead log before it returns: otherwise a power failure loses
@@ -11,7 +12,7 @@ import (
 // in use, and after one of them was replaced.
 func TestEveryConnectionSyncs(t *testing.T) {
 	j := open(t, t.TempDir(), nil)
-	must(t, j.Append(t.Context(), 0, eventsAfter(0, 1, 10)))
+	must.Succeed(t, j.Append(t.Context(), 0, eventsAfter(0, 1, 10)))
 	if _, err := j.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}

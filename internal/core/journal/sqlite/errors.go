@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"syscall"
@@ -43,8 +42,8 @@ func explain(err error) error {
 	case driver.HintRestore:
 		return driver.Damaged(err)
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", what, err),
-		Hint: hint}
+	return signalbox.CodeFailed.Errorf(hint,
+		"%s: %w", what, err)
 }
 
 // explainSQLite maps SQLite's result codes: first extended codes that are more specific than their

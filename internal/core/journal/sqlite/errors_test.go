@@ -14,6 +14,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/driver"
+	"signalbox/internal/testkit/must"
 )
 
 // TestExplain covers the result codes that the other tests cannot cause.
@@ -93,7 +94,7 @@ func TestCorruptHeader(t *testing.T) {
 		for _, readOnly := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				dir := closedBox(t, 20)
-				must(t, spoil(filepath.Join(dir, ledgerFile)))
+				must.Succeed(t, spoil(filepath.Join(dir, ledgerFile)))
 				_, err := Open(t.Context(), dir, &Options{ReadOnly: readOnly})
 				wantError(t, err, "restore it from a backup", journal.ErrDamaged)
 			})
@@ -108,24 +109,24 @@ func TestCorruptPages(t *testing.T) {
 	dir := closedBox(t, 300)
 	path := filepath.Join(dir, ledgerFile)
 	content, err := os.ReadFile(path)
-	must(t, err)
+	must.Succeed(t, err)
 	pages := len(content) / page
 	if pages < 10 {
 		t.Fatalf("the database has only %d pages", pages)
 	}
 	for n := 1; n < pages; n++ {
 		for name, spoilt := range map[string]string{"zeros": "\x00", "ones": "\xff", "text": "x"} {
-			must(t, overwrite(path, int64(n)*page, strings.Repeat(spoilt, page)))
+			must.Succeed(t, overwrite(path, int64(n)*page, strings.Repeat(spoilt, page)))
 			if err := readToTheEnd(t, dir); !errors.Is(err, journal.ErrDamaged) {
 				t.Errorf("page %d of %s: error is %v, want ErrDamaged", n, name, err)
 			}
 		}
-		must(t, overwrite(path, int64(n)*page, string(content[n*page:][:page])))
+		must.Succeed(t, overwrite(path, int64(n)*page, string(content[n*page:][:page])))
 	}
 	if err := readToTheEnd(t, dir); err != nil {
 		t.Fatalf("put together again: %v", err)
 	}
-	must(t, os.Truncate(path, int64(pages/2)*page))
+	must.Succeed(t, os.Truncate(path, int64(pages/2)*page))
 	if err := readToTheEnd(t, dir); !errors.Is(err, journal.ErrDamaged) {
 		t.Errorf("cut in half: error is %v, want ErrDamaged", err)
 	}

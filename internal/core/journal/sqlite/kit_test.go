@@ -17,6 +17,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/journaltest"
+	"signalbox/internal/testkit/must"
 )
 
 // childMode is the environment variable that makes the test binary the child of a test: it names
@@ -79,7 +80,7 @@ func withJournal(ctx context.Context, dir string, use func(*Journal) error) erro
 func child(t testing.TB, mode string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	must(t, err)
+	must.Succeed(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
@@ -106,7 +107,7 @@ func open(t testing.TB, dir string, opts *Options) *Journal {
 		opts = &Options{Create: true}
 	}
 	j, err := Open(t.Context(), dir, opts)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := j.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -121,7 +122,7 @@ func closedBox(t testing.TB, n int) (dir string) {
 	dir = t.TempDir()
 	err := withJournal(t.Context(), dir,
 		func(j *Journal) error { return grow(t.Context(), j, n, 100) })
-	must(t, err)
+	must.Succeed(t, err)
 	return dir
 }
 
@@ -206,11 +207,11 @@ func wantError(t testing.TB, err error, text string, is ...error) {
 func flip(t testing.TB, path string, offset int64) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
 	if offset < 0 {
 		end, err := file.Seek(0, io.SeekEnd)
-		must(t, err)
+		must.Succeed(t, err)
 		offset += end
 	}
 	b := []byte{0}
@@ -219,14 +220,6 @@ func flip(t testing.TB, path string, offset int64) {
 	}
 	b[0] ^= 0x40
 	if _, err := file.WriteAt(b, offset); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
 		t.Fatal(err)
 	}
 }

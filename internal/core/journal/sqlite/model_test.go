@@ -16,15 +16,14 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
 // TestModel does random things to a journal through several handles and compares it with a slice.
 func TestModel(t *testing.T) {
 	empty, err := os.ReadFile(filepath.Join(closedBox(t, 0), ledgerFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	property.Check(t, func(t *rapid.T) {
 		m := newModel(t, empty)
 		defer m.close(t)
@@ -58,9 +57,7 @@ func newModel(t *rapid.T, empty []byte) *model {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, ledgerFile), empty, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	m := &model{dir: dir}
 	for range 2 {
 		m.handles = append(m.handles, m.open(t))
@@ -70,9 +67,7 @@ func newModel(t *rapid.T, empty []byte) *model {
 
 func (m *model) open(t *rapid.T) *Journal {
 	j, err := Open(context.Background(), m.dir, &Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return j
 }
 
@@ -100,9 +95,7 @@ func (m *model) next(t *rapid.T) []signalbox.Event {
 
 func (m *model) append(t *rapid.T) {
 	events := m.next(t)
-	if err := m.any(t).Append(context.Background(), uint64(len(m.events)), events); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, m.any(t).Append(context.Background(), uint64(len(m.events)), events))
 	m.events = append(m.events, events...)
 }
 
@@ -126,9 +119,7 @@ func (m *model) read(t *rapid.T) {
 }
 
 func (m *model) compare(t *rapid.T, got []signalbox.Event, err error, want []signalbox.Event) {
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !slices.EqualFunc(want, got, same) { // which is quicker than Diff
 		t.Fatalf("events (-want +got):\n%s", cmp.Diff(want, got))
 	}
@@ -142,9 +133,7 @@ func same(a, b signalbox.Event) bool {
 
 func (m *model) reopen(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.handles)-1).Draw(t, "handle")
-	if err := m.handles[i].Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, m.handles[i].Close())
 	m.handles[i] = m.open(t)
 }
 
@@ -153,9 +142,7 @@ func (m *model) snapshot(t *rapid.T) {
 		Seq:   rapid.Uint64Range(0, 5).Draw(t, "seq"),
 		State: rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "state"),
 	}
-	if err := m.any(t).SaveSnapshot(context.Background(), s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, m.any(t).SaveSnapshot(context.Background(), s))
 	if !m.hasSaved || s.Seq >= m.saved.Seq {
 		m.saved, m.hasSaved = s, true
 	}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
 
@@ -87,11 +86,8 @@ func (q *queue) lock(ctx context.Context, timeout time.Duration) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &signalbox.Error{
-		Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("another process has locked %s for %v", q.path, timeout),
-		Hint: "stop the signalbox process that is suspended or hangs",
-	}
+	return signalbox.CodeFailed.Errorf("stop the signalbox process that is suspended or hangs",
+		"another process has locked %s for %v", q.path, timeout)
 }
 
 // leave admits the next writer.

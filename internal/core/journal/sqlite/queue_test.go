@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/driver"
 	"signalbox/internal/durable"
+	"signalbox/internal/testkit/must"
 )
 
 // holdQueue locks a queue as another process would.
@@ -21,7 +22,7 @@ func holdQueue(t *testing.T, path string) (release func()) {
 	if err == nil {
 		err = durable.LockFile(file)
 	}
-	must(t, err)
+	must.Succeed(t, err)
 	return func() {
 		if err := file.Close(); err != nil {
 			t.Error(err)
@@ -106,9 +107,9 @@ func TestBusyDatabase(t *testing.T) {
 	dir := closedBox(t, 1)
 	j := open(t, dir, &Options{busyTimeout: 10 * time.Millisecond})
 	other, err := connect(filepath.Join(dir, ledgerFile), accessWrite)
-	must(t, err)
+	must.Succeed(t, err)
 	defer other.close()
-	must(t, other.exec("BEGIN IMMEDIATE"))
+	must.Succeed(t, other.exec("BEGIN IMMEDIATE"))
 	err = j.Append(t.Context(), 1, eventsAfter(1, 1, 10))
 	wantError(t, err, "other processes keep the ledger locked", journal.ErrNotStored)
 
@@ -124,14 +125,14 @@ func TestBusyDatabase(t *testing.T) {
 
 	go func() { ended <- j.Append(t.Context(), 1, eventsAfter(1, 1, 10)) }()
 	third, err := connect(filepath.Join(dir, ledgerFile), accessWrite)
-	must(t, err)
+	must.Succeed(t, err)
 	defer third.close()
 	for range 3 { // each try takes as long as SQLite waits, so the append must try more than once
 		if err := third.exec("BEGIN IMMEDIATE"); !isBusy(err) {
 			t.Fatalf("the database is not busy: %v", err)
 		}
 	}
-	must(t, other.exec("ROLLBACK"))
+	must.Succeed(t, other.exec("ROLLBACK"))
 	if err := <-ended; err != nil {
 		t.Errorf("append after the other program is done: %v", err)
 	}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
@@ -12,10 +11,8 @@ import (
 	"signalbox"
 )
 
-var errReadOnly = &signalbox.Error{
-	Code: signalbox.CodeUsage,
-	Err:  errors.New("the journal was opened read-only"),
-}
+var errReadOnly = signalbox.CodeUsage.Errorf("",
+	"the journal was opened read-only")
 
 // immutableFile is the database file as it was when it was opened without locks.
 type immutableFile struct {
@@ -44,11 +41,9 @@ func (j *Journal) openReadOnly(ctx context.Context) error {
 	err = j.onReader(ctx, noop)
 	if _, statErr := os.Stat(path + "-shm"); sqliteCode(err) == sqlite3.SQLITE_CANTOPEN &&
 		j.access == accessReadOnly && statErr != nil {
-		return &signalbox.Error{
-			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("the ledger was copied while it was in use, and cannot be read in a read-only folder: %w", err),
-			Hint: "copy the box to a folder that you may write, and open that copy",
-		}
+		return signalbox.CodeFailed.Errorf(
+			"copy the box to a folder that you may write, and open that copy",
+			"the ledger was copied while it was in use, and cannot be read in a read-only folder: %w", err)
 	}
 	return err
 }
@@ -65,9 +60,6 @@ func (f *immutableFile) check() error {
 		now.ModTime().Equal(f.info.ModTime()) {
 		return nil
 	}
-	return &signalbox.Error{
-		Code: signalbox.CodeFailed,
-		Err:  errors.New("another process started to write to the ledger while it was read"),
-		Hint: "try again",
-	}
+	return signalbox.CodeFailed.Errorf("try again",
+		"another process started to write to the ledger while it was read")
 }

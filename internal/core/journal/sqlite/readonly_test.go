@@ -8,6 +8,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 )
 
 func listing(t *testing.T, dir string) string {
@@ -34,7 +35,7 @@ func TestReadOnly(t *testing.T) {
 		digest, err = j.PutBlob(t.Context(), strings.NewReader("blob"))
 		return err
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	before := listing(t, dir)
 	j := open(t, dir, &Options{ReadOnly: true})
 	wantCount(t, j, 5)
@@ -64,11 +65,11 @@ func TestReadOnly(t *testing.T) {
 func TestReadOnlyDuringWrites(t *testing.T) {
 	dir := t.TempDir()
 	writer := open(t, dir, nil)
-	must(t, grow(t.Context(), writer, 3, 10))
+	must.Succeed(t, grow(t.Context(), writer, 3, 10))
 	j := open(t, dir, &Options{ReadOnly: true})
 	for n := uint64(3); n < 8; n++ {
 		wantCount(t, j, n)
-		must(t, grow(t.Context(), writer, 1, 10))
+		must.Succeed(t, grow(t.Context(), writer, 1, 10))
 	}
 }
 
@@ -78,10 +79,10 @@ func TestImmutableJournalIsWritten(t *testing.T) {
 	j := open(t, dir, &Options{ReadOnly: true})
 	wantCount(t, j, 3)
 	writer := open(t, dir, nil)
-	must(t, grow(t.Context(), writer, 1, 10))
+	must.Succeed(t, grow(t.Context(), writer, 1, 10))
 	_, err := j.Read(t.Context(), 0, 10)
 	wantError(t, err, "another process started to write")
-	must(t, writer.Close())
+	must.Succeed(t, writer.Close())
 	if _, err := os.Stat(filepath.Join(dir, "ledger.db-wal")); err == nil {
 		t.Error("the write-ahead log outlived its writer")
 	}

@@ -105,11 +105,9 @@ func (j *Journal) find() (bool, error) {
 		return err == nil, err
 	}
 	if folder, statErr := os.Stat(j.dir); statErr != nil || !folder.IsDir() || !j.opts.Create {
-		return false, &signalbox.Error{
-			Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("there is no ledger: %w", err),
-			Hint: "create a box with signalbox init, or name another one with --box",
-		}
+		return false, signalbox.CodeNotFound.Errorf(
+			"create a box with signalbox init, or name another one with --box",
+			"there is no ledger: %w", err)
 	}
 	// SQLite would apply the old write-ahead log to the new database.
 	if noLog == nil {
@@ -172,14 +170,13 @@ func (c *conn) check() error {
 	}
 	switch n, _ := version.(int64); {
 	case id != int64(applicationID):
-		return driver.Damaged(fmt.Errorf("%s is not a signalbox ledger (application id %v)", ledgerFile,
+		return driver.Damaged(fmt.Errorf("%s is not a signalbox ledger (application id %v)",
+			ledgerFile,
 			id))
 	case n > schemaVersion:
-		return &signalbox.Error{
-			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("%s was created by a newer signalbox (schema %d, this version supports %d)", ledgerFile, n, schemaVersion),
-			Hint: "upgrade signalbox on this machine",
-		}
+		return signalbox.CodeFailed.Errorf("upgrade signalbox on this machine",
+			"%s was created by a newer signalbox (schema %d, this version supports %d)", ledgerFile,
+			n, schemaVersion)
 	case n < schemaVersion:
 		return driver.Damaged(fmt.Errorf("%s has schema %d, which does not exist", ledgerFile, n))
 	}
@@ -190,11 +187,8 @@ func (c *conn) check() error {
 func (c *conn) useWAL() error {
 	mode, err := c.lookup("PRAGMA journal_mode=WAL")
 	if err == nil && mode != "wal" {
-		return &signalbox.Error{
-			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("write-ahead logging is not possible here (journal mode %v)", mode),
-			Hint: hintLocal,
-		}
+		return signalbox.CodeFailed.Errorf(hintLocal,
+			"write-ahead logging is not possible here (journal mode %v)", mode)
 	}
 	return err
 }

@@ -10,20 +10,21 @@ import (
 	"testing"
 
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 )
 
 // execSQL runs statements on the database of a closed journal, as another program could.
 func execSQL(t testing.TB, dir, statements string) error {
 	t.Helper()
 	c, err := connect(filepath.Join(dir, ledgerFile), accessWrite)
-	must(t, err)
+	must.Succeed(t, err)
 	defer c.close()
 	return c.exec(statements)
 }
 
 func mustSQL(t testing.TB, dir, statements string) {
 	t.Helper()
-	must(t, execSQL(t, dir, statements))
+	must.Succeed(t, execSQL(t, dir, statements))
 }
 
 func TestEventsAreNeverChanged(t *testing.T) {
@@ -76,7 +77,7 @@ func TestTriggersAreInstalled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := closedBox(t, 3)
 			mustSQL(t, dir, change)
-			must(t, withJournal(t.Context(), dir,
+			must.Succeed(t, withJournal(t.Context(), dir,
 				func(j *Journal) error { return grow(t.Context(), j, 2, 10) }))
 			for _, statement := range []string{"INSERT OR REPLACE " + forged(5),
 				"UPDATE events SET actor = 'me'", "DELETE FROM events"} {
@@ -96,14 +97,14 @@ func TestTriggersAreInstalledOnce(t *testing.T) {
 	dir := closedBox(t, 1)
 	version := func() any {
 		c, err := connect(filepath.Join(dir, ledgerFile), accessRead)
-		must(t, err)
+		must.Succeed(t, err)
 		defer c.close()
 		version, err := c.lookup("PRAGMA schema_version")
-		must(t, err)
+		must.Succeed(t, err)
 		return version
 	}
 	before := version()
-	must(t, withJournal(t.Context(), dir, func(*Journal) error { return nil }))
+	must.Succeed(t, withJournal(t.Context(), dir, func(*Journal) error { return nil }))
 	if after := version(); after != before {
 		t.Errorf("the schema changed from version %v to %v", before, after)
 	}
@@ -140,7 +141,7 @@ func TestTooLargeRows(t *testing.T) {
 func TestReadIsBounded(t *testing.T) {
 	j := open(t, t.TempDir(), nil)
 	for range 3 {
-		must(t, grow(t.Context(), j, 10, 510<<10))
+		must.Succeed(t, grow(t.Context(), j, 10, 510<<10))
 	}
 	events, err := j.Read(t.Context(), 0, 2048)
 	if want := 8<<20/(510<<10) + 1; err != nil || len(events) != want {
@@ -233,7 +234,7 @@ func TestInvalidRows(t *testing.T) {
 func TestInterruptedCreation(t *testing.T) {
 	whole := filepath.Join(closedBox(t, 0), ledgerFile)
 	content, err := os.ReadFile(whole)
-	must(t, err)
+	must.Succeed(t, err)
 	for name, left := range map[string]map[string]string{
 		"queue only":  {"ledger.lock": ""},
 		"empty draft": {"ledger.lock": "", "ledger.db.new": ""},
@@ -246,14 +247,14 @@ func TestInterruptedCreation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for name, content := range left {
-				must(t, os.WriteFile(filepath.Join(dir, name), []byte(content),
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(content),
 					0o600))
 			}
 			if _, err := Open(t.Context(), dir, nil); err == nil {
 				t.Error("the journal opened before it was made")
 			}
 			j := open(t, dir, nil)
-			must(t, grow(t.Context(), j, 3, 10))
+			must.Succeed(t, grow(t.Context(), j, 3, 10))
 			wantCount(t, j, 3)
 			if drafts, _ := filepath.Glob(filepath.Join(dir, "*.new*")); len(drafts) != 0 {
 				t.Errorf("left behind: %q", drafts)
@@ -265,7 +266,7 @@ func TestInterruptedCreation(t *testing.T) {
 // TestLostDatabase does not create a new log beside the write-ahead log of the old one.
 func TestLostDatabase(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "ledger.db-wal"), []byte("frames"),
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "ledger.db-wal"), []byte("frames"),
 		0o600))
 	_, err := Open(t.Context(), dir, &Options{Create: true})
 	wantError(t, err, "ledger.db is missing", journal.ErrDamaged)
@@ -275,7 +276,7 @@ func TestLostDatabase(t *testing.T) {
 func TestReplacedDatabase(t *testing.T) {
 	dir, other := t.TempDir(), closedBox(t, 3)
 	j := open(t, dir, nil)
-	must(t, grow(t.Context(), j, 3, 10))
+	must.Succeed(t, grow(t.Context(), j, 3, 10))
 	path := filepath.Join(dir, ledgerFile)
 	for _, move := range [][2]string{{path, path + ".old"},
 		{filepath.Join(other, ledgerFile), path}} {
@@ -285,7 +286,7 @@ func TestReplacedDatabase(t *testing.T) {
 		wantError(t, j.Append(t.Context(), 3, eventsAfter(3, 1, 10)), "removed or replaced",
 			journal.ErrNotStored)
 	}
-	must(t, os.Rename(path+".old", path))
+	must.Succeed(t, os.Rename(path+".old", path))
 	if err := grow(t.Context(), j, 1, 10); err != nil {
 		t.Errorf("after it was put back: %v", err)
 	}
@@ -294,7 +295,7 @@ func TestReplacedDatabase(t *testing.T) {
 // TestEmptyDatabase does not accept a truncated ledger as a new one.
 func TestEmptyDatabase(t *testing.T) {
 	dir := closedBox(t, 3)
-	must(t, os.Truncate(filepath.Join(dir, ledgerFile), 0))
+	must.Succeed(t, os.Truncate(filepath.Join(dir, ledgerFile), 0))
 	_, err := Open(t.Context(), dir, &Options{Create: true})
 	wantError(t, err, "not a signalbox ledger", journal.ErrDamaged)
 }
@@ -321,19 +322,19 @@ func TestConcurrentCreation(t *testing.T) {
 // TestLateCreation creates the log while another process waits to create it.
 func TestLateCreation(t *testing.T) {
 	made, err := os.ReadFile(filepath.Join(closedBox(t, 3), ledgerFile))
-	must(t, err)
+	must.Succeed(t, err)
 	dir := t.TempDir()
 	late, err := newJournal(dir, &Options{Create: true})
-	must(t, err)
+	must.Succeed(t, err)
 	release := holdQueue(t, filepath.Join(dir, queueFile))
 	opened := make(chan error)
 	go func() { opened <- late.open(t.Context()) }()
 	for len(late.appends.turn) > 0 {
 		runtime.Gosched()
 	}
-	must(t, os.WriteFile(filepath.Join(dir, ledgerFile), made, 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, ledgerFile), made, 0o600))
 	release()
-	must(t, <-opened)
+	must.Succeed(t, <-opened)
 	defer late.Close()
 	wantCount(t, late, 3)
 }
@@ -344,11 +345,11 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 	dir := t.TempDir()
 	j := open(t, dir, nil)
-	must(t, grow(t.Context(), j, 1, 10))
+	must.Succeed(t, grow(t.Context(), j, 1, 10))
 	if _, err := j.PutBlob(t.Context(), strings.NewReader("blob")); err != nil {
 		t.Fatal(err)
 	}
-	must(t, j.SaveSnapshot(t.Context(), journal.Snapshot{}))
+	must.Succeed(t, j.SaveSnapshot(t.Context(), journal.Snapshot{}))
 	files := 0
 	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
 		if err != nil || path == dir {

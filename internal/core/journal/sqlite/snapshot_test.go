@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/must"
 )
 
 // TestSnapshotOfKilledProcess finds what a process leaves that is killed while it saves.
 func TestSnapshotOfKilledProcess(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, nil)
-	must(t, os.WriteFile(filepath.Join(dir, "snapshot.new"), []byte("half"), 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "snapshot.new"), []byte("half"), 0o600))
 	if _, err := j.LoadSnapshot(t.Context()); !errors.Is(err, journal.ErrNoSnapshot) {
 		t.Errorf("load: %v", err)
 	}

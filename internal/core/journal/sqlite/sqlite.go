@@ -107,8 +107,8 @@ func newJournal(dir string, opts *Options) (*Journal, error) {
 		opts = &Options{}
 	}
 	if opts.Create && opts.ReadOnly {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: errors.New("a journal cannot be created read-only")}
+		return nil, signalbox.CodeUsage.Errorf("",
+			"a journal cannot be created read-only")
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {

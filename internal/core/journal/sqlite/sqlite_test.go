@@ -16,6 +16,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/journaltest"
+	"signalbox/internal/testkit/must"
 )
 
 func TestContract(t *testing.T) {
@@ -26,7 +27,7 @@ func TestContract(t *testing.T) {
 			Open: func(t testing.TB) journal.Log {
 				// The tick would hide that a notification is missing.
 				j, err := Open(t.Context(), dir, &Options{Create: true, tick: time.Hour})
-				must(t, err)
+				must.Succeed(t, err)
 				return j
 			},
 			AppendAndKill: func(t testing.TB, events int) uint64 {
@@ -89,7 +90,7 @@ func TestWatchInAnotherProcess(t *testing.T) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	must(t, err)
+	must.Succeed(t, err)
 	lines := bufio.NewScanner(out)
 	next := func() string {
 		if !lines.Scan() {
@@ -101,7 +102,7 @@ func TestWatchInAnotherProcess(t *testing.T) {
 		t.Fatal(line)
 	}
 	for n := 1; n <= 40; n++ {
-		must(t, grow(t.Context(), j, 1, 10))
+		must.Succeed(t, grow(t.Context(), j, 1, 10))
 		if line := next(); line != strconv.Itoa(n) {
 			t.Fatalf("the process saw %s, want %d", line, n)
 		}
@@ -119,8 +120,8 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 	dir := t.TempDir()
 	use := func() {
 		j, err := Open(t.Context(), dir, &Options{Create: true})
-		must(t, err)
-		must(t, grow(t.Context(), j, 1, 10))
+		must.Succeed(t, err)
+		must.Succeed(t, grow(t.Context(), j, 1, 10))
 		var wg sync.WaitGroup
 		started := make(chan struct{})
 		wg.Go(func() {
@@ -133,7 +134,7 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 			}
 		})
 		<-started
-		must(t, errors.Join(j.Close(), j.Close()))
+		must.Succeed(t, errors.Join(j.Close(), j.Close()))
 		wg.Wait()
 	}
 	use()
@@ -189,7 +190,7 @@ func TestOddPaths(t *testing.T) {
 			continue
 		}
 		dir := t.TempDir() + "/" + name
-		must(t, os.Mkdir(dir, 0o700))
+		must.Succeed(t, os.Mkdir(dir, 0o700))
 		j := open(t, dir, nil)
 		if err := grow(t.Context(), j, 1, 10); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -18,6 +18,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/journaltest"
+	"signalbox/internal/testkit/must"
 )
 
 func systemChildren() map[string]childFunc {
@@ -164,7 +165,7 @@ func asOther(t *testing.T, f func()) {
 func publicFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sqlitejournal")
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		os.Chmod(dir, 0o700)
 		os.RemoveAll(dir)
@@ -180,27 +181,27 @@ func protect(t *testing.T, dir string) {
 		t.Fatalf("found %d files: %v", len(files), err)
 	}
 	for _, file := range files {
-		must(t, os.Chmod(file, 0o444))
+		must.Succeed(t, os.Chmod(file, 0o444))
 	}
-	must(t, os.Chmod(dir, 0o555))
+	must.Succeed(t, os.Chmod(dir, 0o555))
 }
 
 func TestWithoutWritePermission(t *testing.T) {
 	closed, live, killed, copied, secret := publicFolder(t), publicFolder(t), publicFolder(t),
 		publicFolder(t), publicFolder(t)
 	for _, dir := range []string{closed, secret} {
-		must(t, withJournal(t.Context(), dir,
+		must.Succeed(t, withJournal(t.Context(), dir,
 			func(j *Journal) error { return journaltest.Contend(t.Context(), j, "x", 5) }))
 	}
-	must(t, journaltest.Contend(t.Context(), open(t, live, nil), "x", 5))
+	must.Succeed(t, journaltest.Contend(t.Context(), open(t, live, nil), "x", 5))
 	for _, dir := range []string{killed, copied} {
 		journaltest.KillAfter(t, child(t, "append", dir), 5)
 	}
-	must(t, os.Remove(filepath.Join(copied, "ledger.db-shm")))
+	must.Succeed(t, os.Remove(filepath.Join(copied, "ledger.db-shm")))
 	for _, dir := range []string{closed, live, killed, copied, secret} {
 		protect(t, dir)
 	}
-	must(t, os.Chmod(filepath.Join(secret, ledgerFile), 0))
+	must.Succeed(t, os.Chmod(filepath.Join(secret, ledgerFile), 0))
 	asOther(t, func() {
 		for _, dir := range []string{closed, live, killed} {
 			tryWithoutRights(t, dir)
@@ -243,13 +244,13 @@ func tryWithoutRights(t *testing.T, dir string) {
 // TestPermissionLost removes the permission to write while the journal is open.
 func TestPermissionLost(t *testing.T) {
 	dir := publicFolder(t)
-	must(t, withJournal(t.Context(), dir,
+	must.Succeed(t, withJournal(t.Context(), dir,
 		func(j *Journal) error { return grow(t.Context(), j, 2, 10) }))
-	must(t, os.Chmod(filepath.Join(dir, ledgerFile), 0o444))
+	must.Succeed(t, os.Chmod(filepath.Join(dir, ledgerFile), 0o444))
 	for _, name := range []string{wakeFile, queueFile} {
-		must(t, os.Chmod(filepath.Join(dir, name), 0o666))
+		must.Succeed(t, os.Chmod(filepath.Join(dir, name), 0o666))
 	}
-	must(t, os.Chmod(dir, 0o777))
+	must.Succeed(t, os.Chmod(dir, 0o777))
 	asOther(t, func() {
 		j, err := Open(t.Context(), dir, nil)
 		if err != nil {

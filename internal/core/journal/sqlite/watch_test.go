@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestWatchOfOwnAppends gets neither ticks nor notifications: the watches of the journal that
@@ -23,7 +25,7 @@ func TestWatchOfOwnAppends(t *testing.T) {
 		}
 	}()
 	for n := range uint64(100) {
-		must(t, grow(t.Context(), j, 1, 10))
+		must.Succeed(t, grow(t.Context(), j, 1, 10))
 		if seq := <-seen; seq != n+1 {
 			t.Fatalf("saw event %d, want %d", seq, n+1)
 		}
@@ -54,7 +56,7 @@ func TestWatchWithoutNotifications(t *testing.T) {
 		}()
 		head := uint64(0)
 		for head%3 != 0 || head == 0 {
-			must(t, grow(t.Context(), other, 1, 10))
+			must.Succeed(t, grow(t.Context(), other, 1, 10))
 			if head = <-seen; head == 0 {
 				t.Fatal("the watch ended")
 			}

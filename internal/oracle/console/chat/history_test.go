@@ -9,23 +9,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 func reopen(t *testing.T, name string) *history {
 	t.Helper()
 	h, err := openHistory(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return h
 }
 
 func add(t *testing.T, h *history, entries ...string) {
 	t.Helper()
 	for _, entry := range entries {
-		if err := h.Add(entry); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, h.Add(entry))
 	}
 }
 
@@ -57,9 +55,7 @@ func TestHistoryBecomesPrivate(t *testing.T) {
 		t.Skip("Windows has no modes")
 	}
 	name := filepath.Join(t.TempDir(), "history")
-	if err := os.WriteFile(name, []byte("\"old\"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte("\"old\"\n"), 0o644))
 	add(t, reopen(t, name), "new")
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
@@ -91,17 +87,13 @@ func TestHistoryIsBounded(t *testing.T) {
 func TestDamagedHistory(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "history")
-	if err := os.WriteFile(name, []byte("\"a\"\nnot JSON\n{}\n\"b\"\n\"incompl"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte("\"a\"\nnot JSON\n{}\n\"b\"\n\"incompl"),
+		0o600))
 	if diff := cmp.Diff([]string{"a", "b"}, reopen(t, name).entries); diff != "" {
 		t.Error(diff)
 	}
 	folder := filepath.Join(dir, "folder")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(folder, 0o700))
 	h, err := openHistory(folder)
 	if err == nil {
 		t.Error("a folder was read as a history")

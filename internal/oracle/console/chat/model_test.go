@@ -16,6 +16,7 @@ import (
 
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/console/markdown"
+	"signalbox/internal/testkit/must"
 )
 
 // tester runs a model without a terminal.
@@ -566,9 +567,7 @@ func TestBackground(t *testing.T) {
 func TestHistoryIsStored(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "oracle", "history")
 	past, err := openHistory(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	x := newTester(t, Options{})
 	x.m.history = past
 	x.send(tea.PasteMsg{Content: "two\nlines"})

@@ -5,14 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // While the terminal is held nothing reaches it, whichever method writes.
 func TestOutputHold(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "screen"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer file.Close()
 	o := &output{file: file}
 	check := func(when, want string) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 const header = "OFXHEADER:100\nDATA:OFXSGML\nVERSION:102\nSECURITY:NONE\nENCODING:USASCII\nCHARSET:1252\nCOMPRESSION:NONE\nOLDFILEUID:NONE\nNEWFILEUID:NONE\n\n"
@@ -90,9 +92,7 @@ func TestParseErrors(t *testing.T) {
 
 func TestPositions(t *testing.T) {
 	e, err := Parse(header + "<OFX>\n<A>\n  <B>1\n  <!--\n\n--><C>é<D>2\n</A></OFX>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	a := e.Child("A")
 	for name, want := range map[string][2]int32{"B": {13, 3}, "C": {16, 4}, "D": {16, 9}} {
 		if c := a.Child(name); c == nil || c.Line != want[0] || c.Column != want[1] {
@@ -104,9 +104,7 @@ func TestPositions(t *testing.T) {
 // TestChild also calls the methods on nil: callers walk down a path without checking each step.
 func TestChild(t *testing.T) {
 	e, err := Parse("<OFX><A>1<B>2<A>3</OFX>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := e.Value("A"); got != "3" {
 		t.Errorf("the last A is %q, expected 3", got)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/testkit/must"
 )
 
 func TestDetailsHaveTheText(t *testing.T) {
@@ -39,11 +40,9 @@ func TestDetailsHaveTheText(t *testing.T) {
 				"\n… (33 more lines: signalbox work show T3 --json)")},
 	} {
 		var out strings.Builder
-		if err := Details(&out, &inspect.Details{ID: "T3", Title: "Count",
+		must.Succeed(t, Details(&out, &inspect.Details{ID: "T3", Title: "Count",
 			Phase: signalbox.PhaseImplementation, Text: tt.text},
-			Options{Width: tt.width}); err != nil {
-			t.Fatal(err)
-		}
+			Options{Width: tt.width}))
 		if want := head + tt.want + tail; out.String() != want {
 			t.Errorf("%s:\n%s\nwant:\n%s", name, out.String(), want)
 		}

@@ -9,6 +9,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -119,9 +120,7 @@ func TestPatterns(t *testing.T) {
 func TestPatternsSameAsPlain(t *testing.T) {
 	L := lua.NewState()
 	defer L.Close()
-	if err := L.DoString(`function run(s, p) return string.find(s, p) end`); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, L.DoString(`function run(s, p) return string.find(s, p) end`))
 	item := rapid.SampledFrom([]string{"a", "b", ".", "%a", "%d", "[ab]", "[^a]", "[a-c1]"})
 	quantifier := rapid.SampledFrom([]string{"", "", "*", "+", "-", "?"})
 	property.Check(t, func(t *rapid.T) {
@@ -134,10 +133,8 @@ func TestPatternsSameAsPlain(t *testing.T) {
 			}
 			pat += one
 		}
-		if err := L.CallByParam(lua.P{Fn: L.GetGlobal("run"), NRet: 8, Protect: true},
-			lua.LString(src), lua.LString(pat)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, L.CallByParam(lua.P{Fn: L.GetGlobal("run"), NRet: 8, Protect: true},
+			lua.LString(src), lua.LString(pat)))
 		var want []string
 		if first, ok := L.Get(-8).(lua.LNumber); ok {
 			want = []string{src[int(first)-1 : int(L.Get(-7).(lua.LNumber))]}

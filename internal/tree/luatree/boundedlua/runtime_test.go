@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	lua "github.com/yuin/gopher-lua"
+
+	"signalbox/internal/testkit/must"
 )
 
 // innocent programs return a string. Here, want is the result, as in Lua 5.1.
@@ -142,9 +144,7 @@ func TestInnocentPrograms(t *testing.T) {
 			s := New(Limits{Time: time.Hour})
 			defer s.Close()
 			v, err := s.Load(t.Context(), "p.lua", p.source, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if v.String() != p.want {
 				t.Errorf("got %q, want %q", v, p.want)
 			}
@@ -161,9 +161,7 @@ func TestSameAsPlain(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			L := lua.NewState()
 			defer L.Close()
-			if err := L.DoString(p.source); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, L.DoString(p.source))
 			if got := L.Get(-1).String(); got != p.want {
 				t.Errorf("plain gives %q, want %q", got, p.want)
 			}
@@ -185,9 +183,7 @@ return n .. ""`)
 func mustLoad(t testing.TB, s *Runtime, source string) lua.LValue {
 	t.Helper()
 	v, err := s.Load(context.Background(), "p.lua", source, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return v
 }
 
@@ -301,9 +297,7 @@ func frozen(t testing.TB, s *Runtime, source string) *lua.LFunction {
 	if !ok {
 		t.Fatal("the result is not a function")
 	}
-	if err := s.Freeze([]*lua.LFunction{fn}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Freeze([]*lua.LFunction{fn}))
 	return fn
 }
 
@@ -418,9 +412,7 @@ return function(t)
 end`)
 	for range 2 {
 		got, err := s.Call(t.Context(), fn, s.ToLua(map[string]any{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got.String() != "43atrueq" {
 			t.Errorf("got %v", got)
 		}

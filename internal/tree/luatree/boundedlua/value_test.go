@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -103,9 +104,7 @@ func TestValuesSurvive(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		v := value(3).Draw(t, "value")
 		got, err := s.FromLua(s.ToLua(v))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if f, ok := v.(float64); ok && f == math.Trunc(f) {
 			t.Skip("a whole number comes back as an int64")
 		}
@@ -121,9 +120,7 @@ func TestToLuaCopies(t *testing.T) {
 	fn := frozen(t, s, "return function(v) v.list[1] = 'changed'; v.more = true; return v end")
 	v := map[string]any{"list": []any{"a", nil}}
 	got, err := s.Call(t.Context(), fn, s.ToLua(v))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if want := (map[string]any{"list": []any{"a", nil}}); !cmp.Equal(v, want) {
 		t.Errorf("the original is %v", v)
 	}
