@@ -26,7 +26,7 @@ func TestLinearizable(t *testing.T) { onEachBackend(t, testLinearizable) }
 var skews = []time.Duration{0, time.Second, -time.Second}
 
 func testLinearizable(t *testing.T, on backend) {
-	clients, commands, works := sized(5, 16), sized(80, 800), sized(3, 6)
+	clients, commands, works := sized(6, 16), sized(200, 800), sized(3, 6)
 	random := newRand(t)
 	s := on.newSite(t)
 	b := s.open(t)
