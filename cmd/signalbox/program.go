@@ -121,8 +121,11 @@ var needAll = []string{"help", "completion", "manual"}
 // execute runs the command that the arguments name, and returns the exit status.
 func execute(p *cli.Program) int { return p.Main(dispatch) }
 
-// dispatch parses the arguments and runs the command.
+// dispatch parses the arguments and runs the command. Without arguments it shows the help.
 func dispatch(p *cli.Program) error {
+	if len(p.Args) == 0 {
+		p.Args = []string{"--help"}
+	}
 	helpShown := false
 	parser, err := kong.New(grammar(p.Args),
 		kong.Name("signalbox"),

@@ -95,7 +95,8 @@ func Commands(c *config.Config) []box.AgentCommand {
 		case len(argv) == 0:
 			argv = []string{a.agent.Preset} // presets are named after their programs
 		}
-		commands = append(commands, box.AgentCommand{Name: a.name, Argv: argv})
+		commands = append(commands, box.AgentCommand{Name: a.name, Argv: argv,
+			Install: agent.InstallCommand(argv[0])})
 	}
 	return commands
 }

@@ -32,7 +32,7 @@ roles: {critic: {agent: careful}, auditor: {agent: codex}}
 `))
 	must.Succeed(t, err)
 	want := []box.AgentCommand{{Name: "mine", Argv: []string{"my-agent", "go"}},
-		{Name: "codex", Argv: []string{"codex"}}}
+		{Name: "codex", Argv: []string{"codex"}, Install: "npm install -g @openai/codex"}}
 	if diff := cmp.Diff(want, Commands(c)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

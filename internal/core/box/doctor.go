@@ -51,6 +51,8 @@ type Check struct {
 type AgentCommand struct {
 	Name string
 	Argv []string
+	// Install is the command that installs the program, empty if it is not known.
+	Install string
 }
 
 // DoctorOptions are options for Doctor.
@@ -490,8 +492,15 @@ func (d *doctor) checkAgent(ctx context.Context, agent AgentCommand) Check {
 	}
 	path, err := exec.LookPath(agent.Argv[0])
 	if err != nil {
-		return Check{Name: name, Health: Problem, Detail: err.Error(),
-			Fix: "install it, add it to the PATH, or set another command in " + config.FileName}
+		detail, install := err.Error(), "install it"
+		if errors.Is(err, exec.ErrNotFound) {
+			detail = agent.Argv[0] + " is not on the PATH"
+		}
+		if agent.Install != "" {
+			install += " with " + agent.Install
+		}
+		return Check{Name: name, Health: Problem, Detail: detail, Fix: install +
+			", add it to the PATH, or set another command in " + config.FileName}
 	}
 	version, err := d.run(ctx, path, "--version")
 	if err != nil || version == "" {

@@ -268,9 +268,9 @@ func (c Command) Check() error {
 	}
 	env := c.environ(process.Environ())
 	if _, err := process.Find(program, "", env); err != nil {
-		if e, ok := errors.AsType[*signalbox.Error](err); ok && installCommand(program) != "" {
+		if e, ok := errors.AsType[*signalbox.Error](err); ok && InstallCommand(program) != "" {
 			return &signalbox.Error{Code: e.Code, Err: e.Err, Hint: "install it with " +
-				installCommand(program) + ", or set the agent's command"}
+				InstallCommand(program) + ", or set the agent's command"}
 		}
 		return err
 	}

@@ -196,8 +196,8 @@ func geminiHome() (string, error) {
 // Presets returns the names of the known agent programs.
 func Presets() []string { return []string{"claude", "codex", "gemini", "opencode"} }
 
-// installCommand returns the command that installs a known agent program, or "".
-func installCommand(program string) string {
+// InstallCommand returns the command that installs a known agent program, or "".
+func InstallCommand(program string) string {
 	name := filepath.Base(program)
 	if !slices.Contains(Presets(), name) {
 		return ""

@@ -37,7 +37,7 @@ func TestPresets(t *testing.T) {
 		if string(with.Stdin) != "do it" || without.Stdin == nil || with.Interactive {
 			t.Errorf("%s: input %q and %v", name, with.Stdin, without.Stdin)
 		}
-		if string(c.Format) != name || c.Linger == 0 || installCommand(name) == "" {
+		if string(c.Format) != name || c.Linger == 0 || InstallCommand(name) == "" {
 			t.Errorf("%s: %+v", name, c)
 		}
 		// Without a base URL nothing about servers is set.
