@@ -52,7 +52,8 @@ func newPatient(t *testing.T) *patient {
 	sys.lockTimeout, sys.runTimeout = time.Minute, time.Minute
 	p.opts = DoctorOptions{Options: *k.opts, Version: "v1", Project: p.project, Dir: k.dir,
 		Slots: 5, system: sys,
-		Agents: []AgentCommand{{Name: "robot", Argv: []string{program(t, "robot", "echo robot 1.2.3"), "-p"}}}}
+		Agents: []AgentCommand{{Name: "robot",
+			Argv: []string{program(t, "robot", "echo robot 1.2.3"), "-p"}}}}
 	return p
 }
 
