@@ -136,6 +136,9 @@ func testSpoofedCommands(t *testing.T) {
 	forbidden := map[string]string{
 		"answer":     "answer Q-1 yes",
 		"approve":    "approve T1",
+		"reject":     "reject T1 no",
+		"rework":     "rework T2 more",
+		"tell":       "tell T2 words",
 		"cancel":     "cancel T2",
 		"retry":      "retry T1",
 		"pause":      "pause",

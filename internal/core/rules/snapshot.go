@@ -15,6 +15,9 @@ import (
 // strings after their length. The same walk over the state writes and reads it, so the two cannot
 // disagree. Equal states have equal snapshots. A snapshot is a cache for one version of the
 // program, not an exchange format.
+//
+// The number changes with the walk. What is JSON in a snapshot, such as the run with its tasks, may
+// get an optional field without that.
 const snapshotFormat = 7
 
 // ErrSnapshot means that the data is not a snapshot of this version. Fold the log instead.

@@ -86,12 +86,12 @@ func (d *Dashboard) order(r *http.Request, caller access.Caller) error {
 	}
 	decision := steer.Decision{What: rules.OrderKind(r.PostForm.Get("what")), Work: w.ID}
 	switch decision.What {
-	case rules.OrderApprove, steer.Answer, steer.Reject, steer.Rework, steer.Tell:
-		return usage("%s has a form of its own", decision.What)
 	case rules.OrderRetry:
 		decision.From, decision.Note = signalbox.Phase(r.PostForm.Get("from")), posted(r, "text")
-	default:
+	case rules.OrderPause, rules.OrderResume, rules.OrderCancel:
 		decision.Reason = posted(r, "text")
+	default:
+		return usage("%q is not an order of this form", decision.What)
 	}
 	return d.do(r, caller, decision)
 }
