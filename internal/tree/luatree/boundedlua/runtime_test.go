@@ -144,7 +144,9 @@ func TestInnocentPrograms(t *testing.T) {
 			s := New(Limits{Time: time.Hour})
 			defer s.Close()
 			v, err := s.Load(t.Context(), "p.lua", p.source, nil)
-			must.Succeed(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if v.String() != p.want {
 				t.Errorf("got %q, want %q", v, p.want)
 			}
@@ -183,7 +185,9 @@ return n .. ""`)
 func mustLoad(t testing.TB, s *Runtime, source string) lua.LValue {
 	t.Helper()
 	v, err := s.Load(context.Background(), "p.lua", source, nil)
-	must.Succeed(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return v
 }
 
@@ -297,7 +301,9 @@ func frozen(t testing.TB, s *Runtime, source string) *lua.LFunction {
 	if !ok {
 		t.Fatal("the result is not a function")
 	}
-	must.Succeed(t, s.Freeze([]*lua.LFunction{fn}))
+	if err := s.Freeze([]*lua.LFunction{fn}); err != nil {
+		t.Fatal(err)
+	}
 	return fn
 }
 
@@ -412,7 +418,9 @@ return function(t)
 end`)
 	for range 2 {
 		got, err := s.Call(t.Context(), fn, s.ToLua(map[string]any{}))
-		must.Succeed(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if got.String() != "43atrueq" {
 			t.Errorf("got %v", got)
 		}
