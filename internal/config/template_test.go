@@ -205,7 +205,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	})
 }
 
-// eachDefault calls f forevery default that is a single value.
+// eachDefault calls f for every default that is a single value.
 func eachDefault(group reflect.Value, prefix string, f func(name, standard string)) {
 	for i, name := range fieldNames(group.Type()) {
 		field := group.Field(i)

@@ -90,19 +90,25 @@ func (e *effects) clear() {
 }
 
 func (r *Run) recordWrite(i int32, key string, before, v any) {
+	w := effect{node: i, key: key, value: v}
+	if r.record {
+		if w.kept = keptItems(before, v); w.kept > 0 {
+			w.value = v.([]any)[w.kept]
+		}
+	}
+	r.noteWrite(w, blackboard.Size(v))
+}
+
+// noteWrite notes a write of a value that has a size.
+func (r *Run) noteWrite(w effect, size int) {
 	r.changed = true
 	if len(r.tree.reactive) > 0 {
-		r.writers = append(r.writers, i)
+		r.writers = append(r.writers, w.node)
 	}
-	r.written += blackboard.Size(v) + len(key)
-	if !r.record {
-		return
+	r.written += size + len(w.key)
+	if r.record {
+		r.tick.writes = append(r.tick.writes, w)
 	}
-	w := effect{node: i, key: key, value: v, kept: keptItems(before, v)}
-	if w.kept > 0 {
-		w.value = v.([]any)[w.kept]
-	}
-	r.tick.writes = append(r.tick.writes, w)
 }
 
 // keptItems returns n > 0 if after is a list of the last n items of before and one more item, and 0

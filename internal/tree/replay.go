@@ -115,12 +115,15 @@ func (c *Call) repeat(w effect) error {
 	if w.kept == 0 {
 		return c.Set(w.key, w.value)
 	}
-	before, err := c.Get(w.key)
-	old, _ := before.([]any)
-	if err != nil || w.kept > len(old) {
-		return fmt.Errorf("the list '%s' does not have %d items", w.key, w.kept)
+	if c.run.written > maxTick {
+		return errTick
 	}
-	return c.Set(w.key, slices.Concat(old[len(old)-w.kept:], []any{w.value}))
+	_, size, err := c.board.ExtendIn(c.scope, w.key, w.kept, w.value)
+	if err == nil {
+		w.node = c.node
+		c.run.noteWrite(w, size)
+	}
+	return err
 }
 
 // replayLeaf repeats the recorded effects of a leaf. Both records have the same order, so the

@@ -60,7 +60,7 @@ Ctrl-C stops the answer; press it again to exit immediately. --continue resumes 
 
 Configure the model under models in signalbox.yaml. Its key is read from an environment variable: OPENAI_API_KEY or ANTHROPIC_API_KEY, unless key_env names another.
 
-Exit status: 0 answered, 1 not answered or the answer was cut off, 130 interrupted; 2, 3 and 4 as forevery command.
+Exit status: 0 answered, 1 not answered or the answer was cut off, 130 interrupted; 2, 3 and 4 as for every command.
 
 Examples:
 

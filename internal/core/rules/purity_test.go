@@ -95,6 +95,32 @@ func impure(pkg, name string) bool {
 		!slices.Contains(mayUseOfFmt, name)
 }
 
+// TestImpuritiesAreFound breaks each rule once.
+func TestImpuritiesAreFound(t *testing.T) {
+	for source, want := range map[string][]string{
+		`import "time"; var t = time.Unix(0, 0)`:              nil,
+		`import "os"`:                                         {"imports os"},
+		`import "math/rand/v2"`:                               {"imports math/rand/v2"},
+		`import "sync"`:                                       {"imports sync"},
+		`import "signalbox/internal/core/journal"`:            {"imports signalbox/internal/core/journal"},
+		`import clock "time"; var t = clock.Now()`:            {"imports time under another name, which hides it from this test"},
+		`import . "time"; var t = Now()`:                      {"imports time under another name, which hides it from this test"},
+		`import "time"; var now = time.Now`:                   {"uses time.Now"},
+		`import "time"; func f() { time.Sleep(time.Second) }`: {"uses time.Sleep"},
+		`import "time"; var z = time.Local`:                   {"uses time.Local"},
+		`import "fmt"; func f() { fmt.Println() }`:            {"uses fmt.Println"},
+		`func f() { go f() }`:                                 {"starts a goroutine"},
+		`var c chan int`:                                      {"has a channel"},
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "a.go", "package p; "+source,
+			parser.SkipObjectResolution)
+		must.Succeed(t, err)
+		if diff := cmp.Diff(want, impurities(file)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", source, diff)
+		}
+	}
+}
+
 // allBodies returns a body of each type of event, in the order of the table.
 func allBodies(t *testing.T) (bodies []body) {
 	t.Helper()

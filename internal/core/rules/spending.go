@@ -173,8 +173,8 @@ func (s *State) Allowance(work string, role signalbox.Role, now time.Time) (left
 	return left, report
 }
 
-// tighten returns the smaller limit; zero means no limit. At least 1 is
-// left.
+// tighten lowers the amount to what is left, at least 1, if there is a limit. An amount or a limit
+// of zero means no limit.
 func tighten[T ~int64](amount *T, limit, left T) {
 	if left = max(left, 1); limit > 0 && (*amount == 0 || left < *amount) {
 		*amount = left

@@ -98,6 +98,39 @@ func TestCostOfCachedInput(t *testing.T) {
 	}
 }
 
+// TestPiecesAreNotHeldBack checks that no piece waits for the next: the server sends one only when
+// the one before has arrived.
+func TestPiecesAreNotHeldBack(t *testing.T) {
+	both(t, func(t *testing.T, p Provider) {
+		received := make(chan struct{}, 1)
+		n := 0
+		wait := func(event string) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				for ; n < 3; n++ {
+					_, _ = w.Write([]byte(event))
+					w.(http.Flusher).Flush()
+					select {
+					case <-received:
+					case <-r.Context().Done():
+						return
+					}
+				}
+				_, _ = w.Write([]byte("data: {\"type\":\"message_stop\"}\n\ndata: [DONE]\n\n"))
+			})
+		}
+		event := "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"
+		if p == Anthropic {
+			event = "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"x\"}}\n\n"
+		}
+		c, _ := serve(t, p, wait(event), nil)
+		r, err := c.Reply(t.Context(), ask("hello"), func(Event) { received <- struct{}{} })
+		if err != nil || r.Text != "xxx" {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
 // TestOddServers reads streams of servers with variants of the protocols.
 func TestOddServers(t *testing.T) {
 	const start = `data: {"type":"message_start","message":{"model":"m"}}`

@@ -57,7 +57,13 @@ func walk(ctx context.Context, root *os.Root, start string, visit func(file)) er
 }
 
 func entriesOf(root *os.Root, name string) ([]fs.DirEntry, error) {
-	dir, err := root.Open(filepath.FromSlash(name))
+	// Open would wait for a pipe that has replaced the folder since it was listed.
+	folder, err := root.OpenRoot(filepath.FromSlash(name))
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	dir, err := folder.Open(".")
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func marshal(v any) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		// unreachable: objects have values that can be encoded only
+		// unreachable: objects have only values that can be encoded
 		panic(fmt.Sprintf("modelserver: an answer does not marshal: %v", err))
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))

@@ -136,8 +136,8 @@ func Find(ctx context.Context, dir, folder string) (*Repo, error) {
 // nothing, and does not check whether work is possible.
 func Locate(ctx context.Context, dir string) (*Repo, error) { return newRepo(ctx, dir) }
 
-// Borrow returns the repository around dir, only to add commits of other machines to it. Unlike
-// Find it does not check whether work is possible. The caller calls done after use.
+// Borrow returns the repository around dir, to read it or to add commits of other machines to it.
+// Unlike Find it does not check whether work is possible. The caller calls done after use.
 func Borrow(ctx context.Context, dir string) (r *Repo, done func(), err error) {
 	if r, err = newRepo(ctx, dir); err == nil {
 		done, err = r.useTemporary()

@@ -100,8 +100,7 @@ func (b *Board) SetIn(in Scope, key string, v any) (any, error) {
 		size += len(key)
 	}
 	if b.total+size-before > MaxBoard {
-		return nil, fmt.Errorf("%w for key '%s': the blackboard would be larger than %d bytes",
-			ErrMistyped, key, MaxBoard)
+		return nil, boardFull(key)
 	}
 	b.total += size - before
 	switch {
@@ -127,6 +126,55 @@ func (b *Board) Get(key string) (any, error) { return b.GetIn(TreeScope, key) }
 func (b *Board) Set(key string, v any) error {
 	_, err := b.SetIn(TreeScope, key, v)
 	return err
+}
+
+// ExtendIn replaces the list of a key by its last kept items and one more, and returns the new list
+// and its size. It is like SetIn, but it checks and copies only the new item, so that adding n
+// items one by one takes time for n items and not for their square.
+func (b *Board) ExtendIn(in Scope, key string, kept int,
+	item any) (list []any, size int, err error) {
+	slot, err := b.find(in, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	v, before := b.hidden[key], 0
+	if slot >= 0 {
+		v, before = b.values[slot], b.sizes[slot]
+	} else if v != nil {
+		before = Size(v)
+	}
+	old, _ := v.([]any)
+	if kept < 1 || kept > len(old) {
+		return nil, 0, fmt.Errorf("%w for key '%s': it does not have %d items", ErrMistyped, key,
+			kept)
+	}
+	item, more, err := normal(item, 1)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w for key '%s': %w", ErrMistyped, key, err)
+	}
+	size = before + perElement + more
+	for _, dropped := range old[:len(old)-kept] {
+		size -= perElement + Size(dropped)
+	}
+	switch {
+	case size > MaxValue:
+		return nil, 0, fmt.Errorf("%w for key '%s': %w", ErrMistyped, key, errTooLarge)
+	case b.total+size-before > MaxBoard:
+		return nil, 0, boardFull(key)
+	}
+	list = slices.Concat(old[len(old)-kept:], []any{item})
+	b.total += size - before
+	if slot >= 0 {
+		b.values[slot], b.sizes[slot] = list, size
+	} else {
+		b.hidden[key] = list
+	}
+	return list, size, nil
+}
+
+func boardFull(key string) error {
+	return fmt.Errorf("%w for key '%s': the blackboard would be larger than %d bytes", ErrMistyped,
+		key, MaxBoard)
 }
 
 // Clone returns a copy. The values are shared, because they are never changed.

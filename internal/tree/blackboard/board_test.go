@@ -363,3 +363,41 @@ func boardSize(b *Board) (size int) {
 	}
 	return size
 }
+
+// TestExtend: extending a list is the same as setting it, as long as both succeed or fail.
+func TestExtend(t *testing.T) {
+	property.Check(t, func(t *rapid.T) {
+		key := rapid.SampledFrom([]string{"list", "any", "_hidden"}).Draw(t, "key")
+		keys := []Key{{Name: "list", Type: List}, {Name: "any"}, {Name: "other"}}
+		set, extended := mustBoard(t, keys...), mustBoard(t, keys...)
+		items := rapid.SliceOfN(rapid.SampledFrom([]any{nil, true, int64(3), 2.5, "text",
+			[]any{"a", int64(1)}, map[string]any{"k": "v"}, strings.Repeat("x", MaxValue/3),
+			func() {}}), 1, 6)
+		start := []any{"first", int64(2), "third"}
+		mustSet(t, set, key, start)
+		mustSet(t, extended, key, start)
+		for _, item := range items.Draw(t, "items") {
+			before, _ := mustGet(t, set, key).([]any)
+			kept := rapid.IntRange(1, len(before)).Draw(t, "kept")
+			list, size, err := extended.ExtendIn(TreeScope, key, kept, item)
+			setErr := set.Set(key, append(append([]any{}, before[len(before)-kept:]...), item))
+			if (err == nil) != (setErr == nil) {
+				t.Fatalf("extend: %v, set: %v", err, setErr)
+			}
+			want := mustGet(t, set, key)
+			if diff := cmp.Diff(want, mustGet(t, extended, key)); diff != "" ||
+				set.Size() != extended.Size() {
+				t.Fatalf("size %d, want %d (-want +got):\n%s", extended.Size(), set.Size(), diff)
+			}
+			if err == nil && (size != Size(want) || !reflect.DeepEqual(want, any(list))) {
+				t.Fatalf("returned %v of size %d, want size %d", list, size, Size(want))
+			}
+		}
+		if _, _, err := extended.ExtendIn(TreeScope, key, 100, 1); !errors.Is(err, ErrMistyped) {
+			t.Fatalf("keep more than there is: %v", err)
+		}
+		if _, _, err := extended.ExtendIn(TreeScope, "none", 1, 1); !errors.Is(err, ErrUndeclared) {
+			t.Fatalf("an undeclared key: %v", err)
+		}
+	})
+}

@@ -110,17 +110,18 @@ func (l *Log) explain(ctx context.Context, err error) error {
 	return l.methods.Explain(err)
 }
 
-// Go runs f, unless the journal is closed, with a context that is done when it is closed. Close
-// waits for f.
-func (l *Log) Go(f func(context.Context)) {
+// Go runs f with a context that is done when the journal is closed, and reports whether it does: not
+// if the journal is closed already. Close waits for f.
+func (l *Log) Go(f func(context.Context)) bool {
 	ctx, leave, err := l.begin(context.Background())
 	if err != nil {
-		return
+		return false
 	}
 	go func() {
 		defer leave()
 		f(ctx)
 	}()
+	return true
 }
 
 // Close ends all watches, waits for calls in progress, and releases all resources. Closing again

@@ -28,6 +28,9 @@ const readBuffer = 1 << 20
 
 // Verify reads a blob and checks its digest.
 func (b Pieces) Verify(ctx context.Context, digest signalbox.Hash) error {
+	if b.Size < 0 {
+		return Damaged(fmt.Errorf("its size is %d", b.Size))
+	}
 	sum, buffer := sha256.New(), make([]byte, min(b.Size, readBuffer))
 	for offset := int64(0); offset < b.Size; {
 		n, err := b.ReadAt(ctx, buffer, offset)

@@ -28,6 +28,9 @@ func TestPiecesChangeWhileRead(t *testing.T) {
 	if err := blob.Verify(t.Context(), digest); err != nil {
 		t.Errorf("verify: %v", err)
 	}
+	if err := (Pieces{Size: -1}).Verify(t.Context(), digest); !errors.Is(err, journal.ErrDamaged) {
+		t.Errorf("a negative size: %v", err)
+	}
 	for _, tt := range []struct {
 		stored               string
 		read, verify, readAt error

@@ -46,7 +46,7 @@ type conn struct {
 	row [9]sqldriver.NamedValue // of insert
 }
 
-// statement is a prepared statement of the sqldriver.
+// statement is a prepared statement of the driver.
 type statement interface {
 	sqldriver.Stmt
 	sqldriver.StmtExecContext

@@ -34,7 +34,9 @@ func (j *Journal) follow() {
 		j.log.Warn("file notifications are not available: events of other processes are seen late",
 			"delay", j.opts.tick, "error", err)
 	}
-	j.Go(func(ctx context.Context) { j.watchOthers(ctx, watcher) })
+	if !j.Go(func(ctx context.Context) { j.watchOthers(ctx, watcher) }) && watcher != nil {
+		watcher.Close()
+	}
 }
 
 func (j *Journal) watchWake() (*fsnotify.Watcher, error) {

@@ -16,7 +16,10 @@ func (s *Runtime) tableLibrary() map[string]lua.LGFunction {
 
 func (s *Runtime) tabConcat(L *lua.LState) int {
 	t := L.CheckTable(1)
-	sep := L.OptString(2, "")
+	sep := ""
+	if L.Get(2) != lua.LNil {
+		sep = L.CheckString(2) // unlike OptString, it accepts a number, as Lua does
+	}
 	first, last := s.integerOr(L, 3, 1), s.integerOr(L, 4, t.Len())
 	var out strings.Builder
 	for i := first; i <= last; i++ {
