@@ -11,10 +11,10 @@ import (
 	"signalbox/internal/testkit/must"
 )
 
-// TestAttackTable checks that every test that docs/explanation/security.md names exists, so that no
+// TestAttackTable checks that every test that docs/reference/attacks.md names exists, so that no
 // row promises a protection that nothing tests.
 func TestAttackTable(t *testing.T) {
-	text, err := os.ReadFile("docs/explanation/security.md")
+	text, err := os.ReadFile("docs/reference/attacks.md")
 	must.Succeed(t, err)
 	tests := declaredTests(t)
 	// The matrix names what nothing stops, so some of its rows have no test.
@@ -22,13 +22,13 @@ func TestAttackTable(t *testing.T) {
 		from, to, header   string
 		cells, rows, fewer int
 	}{
-		{"## 10. Attacks and what stops them\n", "\n## ", "| attack ", 3, 40, 0},
-		{"### What can reach a reviewer\n", "\n### ", "| program ", 4, 40, 4},
+		{"# Attacks and what stops them\n", "\n## What can reach a reviewer\n", "| attack ", 3, 40, 0},
+		{"\n## What can reach a reviewer\n", "\n## ", "| program ", 4, 40, 4},
 	} {
 		_, section, found := strings.Cut(string(text), table.from)
 		section, _, _ = strings.Cut(section, table.to)
 		if !found {
-			t.Fatalf("docs/explanation/security.md has no section %q", table.from)
+			t.Fatalf("docs/reference/attacks.md has no section %q", table.from)
 		}
 		rows, without := 0, 0
 		for line := range strings.Lines(section) {

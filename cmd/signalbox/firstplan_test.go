@@ -95,7 +95,7 @@ func TestFirstPlan(t *testing.T) {
 	for _, block := range consoleBlock.FindAllStringSubmatch(document, -1) {
 		for _, entry := range tourEntry.FindAllStringSubmatch(block[1], -1) {
 			tried++
-			firstPlan(t, entry[1], entry[2])
+			firstPlan(t, entry[1], entry[2], onlyBlock(t, document, "text"))
 		}
 		if tried == 1 { // the box exists now
 			writeFile(t, filepath.Join(".signalbox", "signalbox.yaml"),
@@ -108,8 +108,9 @@ func TestFirstPlan(t *testing.T) {
 	}
 }
 
-// firstPlan runs one command of docs/tutorial/first-plan.md.
-func firstPlan(t *testing.T, command, want string) {
+// firstPlan runs one command of docs/tutorial/first-plan.md. After the answer, the run must print
+// end.
+func firstPlan(t *testing.T, command, want, end string) {
 	t.Helper()
 	wantStatus, running, answering := 0, strings.HasPrefix(command, "signalbox run"),
 		strings.HasPrefix(command, "signalbox answer")
@@ -130,9 +131,12 @@ func firstPlan(t *testing.T, command, want string) {
 		t.Errorf("%s (-docs/tutorial/first-plan.md +real):\n%s", command, diff)
 	}
 	if answering {
-		if got := sayAtPrompt(t, "signalbox run plan.md --no-wait", 0); !strings.Contains(got,
-			"complete: 2 of 2 tasks") {
+		got := sayAtPrompt(t, "signalbox run plan.md --no-wait", 0)
+		if !strings.Contains(got, "complete: 2 of 2 tasks") {
 			t.Errorf("after the answer:\n%s", got)
+		}
+		if !strings.Contains(steady(got), steady(end)) {
+			t.Errorf("after the answer the document shows\n%snot\n%s", end, got)
 		}
 	}
 }

@@ -25,7 +25,7 @@ var (
 // messages in one row.
 var (
 	howToMessages = regexp.MustCompile(
-		`(?s)\*\*The run does not start:\*\*(.*)\*\*Agents fail:|## If restore refuses\n(.*)\n## `)
+		`(?s)\*\*The run does not start:\*\*(.*)\*\*Agents fail:|## (?:If restore refuses\n(.*)\n## |What the run says\n.*)`)
 	howToRow     = regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|")
 	howToMessage = regexp.MustCompile("`([^`]+)`")
 )
@@ -62,7 +62,7 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 	}
 	for _, name := range []string{"docs/how-to/running.md",
 		"docs/explanation/how-a-run-works.md", "docs/reference/plans.md", "docs/how-to/prompts.md",
-		"docs/how-to/rehearsal.md", "docs/how-to/backup.md"} {
+		"docs/how-to/rehearsal.md", "docs/how-to/backup.md", "docs/how-to/stuck.md"} {
 		shown := 0
 		for _, block := range consoleBlock.FindAllStringSubmatch(readDocument(t, name), -1) {
 			for line := range strings.Lines(howToServer.ReplaceAllString(block[1], "")) {

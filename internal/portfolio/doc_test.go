@@ -15,7 +15,7 @@ func TestDocumentedFilesAreAPortfolio(t *testing.T) {
 	text := string(read(t, filepath.Join("..", "..", "docs", "reference", "portfolio-files.md")))
 	dir := t.TempDir()
 	for _, example := range []struct{ begin, file string }{
-		{"as_of: ", "portfolio.yaml"},
+		{"# as_of: ", "portfolio.yaml"},
 		{"date,account,action", "transactions/own.csv"},
 		{"date,ticker,close", "prices/all.csv"},
 		{"date,from,to,rate", "fx.csv"},

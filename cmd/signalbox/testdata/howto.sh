@@ -126,13 +126,13 @@ cd ../counter
 { echo '# A counter'; task T1 'Count by one' x x none; } >plan.md
 echo 'echo $((n + 2))' >counter.sh
 echo true >test.sh
-git add . && git commit -q -m start
 cp "$2" agents.script
+git add . && git commit -q -m start
 signalbox init
 cat >.signalbox/signalbox.yaml <<END
 agent: scripted
 agents:
-  scripted: {command: [signalbox, rehearse, agent, $PWD/agents.script], format: plain}
+  scripted: {command: [signalbox, rehearse, agent, agents.script], format: plain}
 END
 signalbox rehearse check agents.script
 signalbox run plan.md --no-wait
