@@ -235,8 +235,11 @@ func ailmentsInside() map[string]ailment {
 			"malformed", "restore it"},
 		"few files": {func(_ *testing.T, p *patient) { p.opts.Slots = 100 },
 			"files", Warning, "1024 files", "ulimit -n"},
-		"no agent": {func(_ *testing.T, p *patient) { p.opts.Agents[0].Argv[0] = "no-such-agent" },
-			"agent robot", Problem, "not found", "install it"},
+		"no agent": {func(_ *testing.T, p *patient) {
+			p.opts.Agents[0] = AgentCommand{Name: "robot", Argv: []string{"no-such-agent"},
+				Install: "npm install robot"}
+		}, "agent robot", Problem, "no-such-agent is not on the PATH",
+			"install it with npm install robot"},
 		"an agent without a command": {func(_ *testing.T,
 			p *patient) {
 			p.opts.Agents[0].Argv = nil
