@@ -191,7 +191,9 @@ func (c *Config) checkServer(name string) *settingError {
 	if _, ok := a.Server(); ok {
 		return nil
 	}
-	return faultAt(at, "write its name in ASCII (xn--...), or its IP address without a zone, and a valid port; "+"or set sandbox.network of the agent to on", "the network of the agent cannot be limited to this server")
+	return faultAt(at,
+		"write its name in ASCII (xn--...), or its IP address without a zone, and a valid port; or set sandbox.network of the agent to on",
+		"the network of the agent cannot be limited to this server")
 }
 
 func (n Network) check(at settingPath, f *faults) {

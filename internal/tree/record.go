@@ -160,9 +160,12 @@ func appendEffects(dst []byte, name string, list []effect, keys bool) []byte {
 	if len(list) == 0 {
 		return dst
 	}
-	dst = append(append(append(dst, `,"`...), name...), `":`...)
+	dst = append(append(append(dst, `,"`...), name...), `":[`...)
 	for i, e := range list {
-		dst = append(dst, "[["[min(i, 1):]...)
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '[')
 		dst = strconv.AppendInt(dst, int64(e.node), 10)
 		if keys {
 			dst = blackboard.AppendText(append(dst, ','), e.key)
@@ -171,10 +174,9 @@ func appendEffects(dst []byte, name string, list []effect, keys bool) []byte {
 		if e.kept > 0 {
 			dst = strconv.AppendInt(append(dst, ','), int64(e.kept), 10)
 		}
-		dst = append(dst, "],"...)
+		dst = append(dst, ']')
 	}
-	dst[len(dst)-1] = ']' // in place of the last comma
-	return dst
+	return append(dst, ']')
 }
 
 // Chain is the state of a journal's hash chain. The zero Chain is the state before the first line.

@@ -49,7 +49,7 @@ func (l *Ledger) FindLoss(ctx context.Context) (*Loss, error) {
 			"restore the ledger from a backup; to start again, move the whole folder away and run signalbox init",
 			"the ledger has no events, so there is nothing to continue with")
 	}
-	e, err := l.replay(ctx)
+	e, err := l.openWithoutMemory(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (l *Ledger) missing(ctx context.Context) (missing, err error) {
 
 // recordLoss records on the ledger that this machine continues without events that it had applied.
 func (l *Ledger) recordLoss(ctx context.Context, lost *applied.Lost, actor string) error {
-	e, err := l.replay(ctx)
+	e, err := l.openWithoutMemory(ctx)
 	if err != nil {
 		return err
 	}

@@ -338,15 +338,15 @@ func OpenReadOnly(ctx context.Context, dir string, opts *Options) (*Box, error) 
 	return newBox(ctx, l, l.openForgetfulEngine)
 }
 
-// replay opens an engine that does not remember what it applies, and does not compare the ledger
-// with what is remembered.
-func (l *Ledger) replay(ctx context.Context) (*engine.Engine, error) {
+// openWithoutMemory opens an engine that does not remember what it applies, and does not compare
+// the ledger with what is remembered.
+func (l *Ledger) openWithoutMemory(ctx context.Context) (*engine.Engine, error) {
 	return engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
 }
 
-// openForgetfulEngine is replay for newBox.
+// openForgetfulEngine is openWithoutMemory for newBox.
 func (l *Ledger) openForgetfulEngine(ctx context.Context) (*engine.Engine, *applied.Memory, error) {
-	e, err := l.replay(ctx)
+	e, err := l.openWithoutMemory(ctx)
 	return e, nil, err
 }
 

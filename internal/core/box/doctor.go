@@ -320,7 +320,7 @@ func (d *doctor) checkLedger(ctx context.Context) {
 	d.checkKey(l)
 	// The checkpoint comes first, because other processes may append and sign meanwhile.
 	last, checkpointErr := d.checkpoint(l)
-	e, err := l.replay(ctx)
+	e, err := l.openWithoutMemory(ctx)
 	if err != nil {
 		d.fault(Problem, "ledger", err,
 			"run signalbox ledger verify, and restore the box from a backup")

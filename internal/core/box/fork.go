@@ -18,7 +18,7 @@ func (b *Box) Fork(ctx context.Context) (*Box, error) {
 	l := *b.Ledger
 	l.Journal = &fork{Journal: b.Journal, base: b.Engine.Tail().Seq,
 		blobs: map[signalbox.Hash][]byte{}}
-	e, err := l.replay(ctx)
+	e, err := l.openWithoutMemory(ctx)
 	if err != nil {
 		return nil, err
 	}

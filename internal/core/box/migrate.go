@@ -203,7 +203,7 @@ func (m *migration) openSource(ctx context.Context) error {
 	// this machine has worked with the ledger elsewhere, where it continues
 	if errors.Is(err, rules.ErrMoved) {
 		m.elsewhere = err
-		e, err = l.replay(ctx)
+		e, err = l.openWithoutMemory(ctx)
 	}
 	if err != nil {
 		l.Close()

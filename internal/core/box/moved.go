@@ -156,7 +156,7 @@ func (l *Ledger) checkNotMoved(ctx context.Context) error {
 	if ended, _ := endsWithMove(ctx, l.Journal, head); !ended {
 		return nil
 	}
-	e, err := l.replay(ctx)
+	e, err := l.openWithoutMemory(ctx)
 	if err != nil {
 		return err
 	}

@@ -473,17 +473,20 @@ func (r *sharing) IsShared(ctx context.Context, commit, base string) (bool, erro
 // KeepShared notes that commits are shared with other machines. They stay in the repository until
 // DropShared.
 func (r *sharing) KeepShared(ctx context.Context, commits ...string) error {
-	return r.updateShared(ctx, commits, "update %[1]s%[2]s %[2]s\n")
+	return r.updateShared(ctx, commits, func(ref, commit string) string {
+		return "update " + ref + " " + commit
+	})
 }
 
-// updateShared changes the refs of shared commits. format is that of a line for git update-ref.
-func (r *sharing) updateShared(ctx context.Context, commits []string, format string) error {
+// updateShared changes the refs of shared commits. change returns the order for git update-ref.
+func (r *sharing) updateShared(ctx context.Context, commits []string,
+	change func(ref, commit string) string) error {
 	if err := checkCommits(commits...); err != nil || len(commits) == 0 {
 		return err
 	}
 	var updates strings.Builder
 	for _, commit := range commits {
-		fmt.Fprintf(&updates, format, bundledPrefix, commit)
+		updates.WriteString(change(bundledPrefix+commit, commit) + "\n")
 	}
 	_, err := r.line(ctx, updates.String(), "update-ref", "--no-deref", "--stdin")
 	return err
@@ -509,5 +512,5 @@ func (r *sharing) SharedCommits(ctx context.Context) ([]string, error) {
 
 // DropShared forgets that commits are shared.
 func (r *sharing) DropShared(ctx context.Context, commits ...string) error {
-	return r.updateShared(ctx, commits, "delete %s%s\n")
+	return r.updateShared(ctx, commits, func(ref, _ string) string { return "delete " + ref })
 }

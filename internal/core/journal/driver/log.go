@@ -186,24 +186,29 @@ func (l *Log) read(ctx context.Context, after uint64, limit, bytes int) (events 
 }
 
 // Head returns the sequence number of the last event.
-func (l *Log) Head(ctx context.Context) (head uint64, err error) {
-	err = l.Do(ctx, func(ctx context.Context) (err error) {
-		head, err = l.methods.Head(ctx)
+func (l *Log) Head(ctx context.Context) (uint64, error) {
+	return result(ctx, l, l.methods.Head, "read the head")
+}
+
+// result is Do for a call with a result.
+func result[T any](ctx context.Context, l *Log, f func(context.Context) (T, error), format string,
+	args ...any) (T, error) {
+	var got, none T
+	err := l.Do(ctx, func(ctx context.Context) (err error) {
+		got, err = f(ctx)
 		return err
-	}, "read the head")
-	return head, err
+	}, format, args...)
+	if err != nil {
+		return none, err
+	}
+	return got, nil
 }
 
 // PutBlob stores the bytes of r, and returns their digest.
-func (l *Log) PutBlob(ctx context.Context, r io.Reader) (digest signalbox.Hash, err error) {
-	err = l.Do(ctx, func(ctx context.Context) (err error) {
-		digest, err = l.methods.PutBlob(ctx, contextReader{ctx, r})
-		return err
+func (l *Log) PutBlob(ctx context.Context, r io.Reader) (signalbox.Hash, error) {
+	return result(ctx, l, func(ctx context.Context) (signalbox.Hash, error) {
+		return l.methods.PutBlob(ctx, contextReader{ctx, r})
 	}, "put a blob")
-	if err != nil {
-		return signalbox.Hash{}, err
-	}
-	return digest, nil
 }
 
 // contextReader ends when its context does.
@@ -220,27 +225,17 @@ func (r contextReader) Read(p []byte) (int, error) {
 }
 
 // GetBlob verifies a blob, and returns its bytes from the start.
-func (l *Log) GetBlob(ctx context.Context, digest signalbox.Hash) (r io.ReadCloser, err error) {
-	err = l.Do(ctx, func(ctx context.Context) (err error) {
-		r, err = l.methods.GetBlob(ctx, digest)
-		return err
+func (l *Log) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, error) {
+	return result(ctx, l, func(ctx context.Context) (io.ReadCloser, error) {
+		return l.methods.GetBlob(ctx, digest)
 	}, "get blob %v", digest)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
 }
 
 // OpenBlob opens a blob for reading parts of it.
-func (l *Log) OpenBlob(ctx context.Context, digest signalbox.Hash) (b journal.Blob, err error) {
-	err = l.Do(ctx, func(ctx context.Context) (err error) {
-		b, err = l.methods.OpenBlob(ctx, digest)
-		return err
+func (l *Log) OpenBlob(ctx context.Context, digest signalbox.Hash) (journal.Blob, error) {
+	return result(ctx, l, func(ctx context.Context) (journal.Blob, error) {
+		return l.methods.OpenBlob(ctx, digest)
 	}, "open blob %v", digest)
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
 }
 
 // DeleteBlob destroys the bytes of a blob.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"signalbox/internal/core/journal/driver"
 	"strconv"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"signalbox"
+	"signalbox/internal/core/journal/driver"
 )
 
 const (

@@ -10,12 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"signalbox/internal/core/journal/driver"
-
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"signalbox"
+	"signalbox/internal/core/journal/driver"
 )
 
 // connect connects to one of the servers.
