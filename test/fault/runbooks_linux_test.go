@@ -74,6 +74,7 @@ func TestClusterRunbooks(t *testing.T) {
 		for i, s := range []*site{a, b, c} {
 			endHost(running[i])
 			check(t, os.WriteFile(s.file(config.DefaultSecretFile), []byte(secret), 0o600))
+			s.trustPlace(t)
 			running[i] = s.host(t)
 			awaitDoctor(t, []*site{b, c, a}[i], "all replicas are current")
 		}
