@@ -108,8 +108,8 @@ func TestClusterRunbooks(t *testing.T) {
 	hosts[1] = c.host(t)
 	awaitDoctor(t, a, "the others are current; b is away")
 	token := filepath.Join(t.TempDir(), "token")
-	// Not on the first machine: one that was set up by hand has the key of the box, too.
-	check(t, os.WriteFile(token, []byte(c.must(t, "invite", "--node", "b")), 0o600))
+	c.must(t, "invite", "--node", "b") // it was set up by hand, and has the key of the box
+	check(t, os.WriteFile(token, []byte(a.must(t, "invite", "--node", "b")), 0o600))
 	replaced := &fixture{site: emptySite(t), plan: f.plan, script: f.script, diary: f.diary,
 		sessions: map[string]bool{}, checked: f.checked}
 	check(t, os.Remove(replaced.project))
