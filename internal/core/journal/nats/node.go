@@ -457,7 +457,11 @@ func (n *node) start(stop <-chan struct{}) (*nodeServer, error) {
 	log := newServerLog(n.log.With("node", n.cluster.Node))
 	s.SetLoggerV2(log, false, false, false)
 	s.Start()
-	if err := n.waitUntilReady(s, log, stop); err != nil {
+	err = n.waitUntilReady(s, log, stop)
+	if err == nil {
+		err = n.respond(s)
+	}
+	if err != nil {
 		s.Shutdown()
 		s.WaitForShutdown()
 		return nil, err
