@@ -152,11 +152,27 @@ func (c *client) collect(ctx context.Context, subject string, body []byte, all i
 			return leader, nil
 		case len(states) == all:
 			return nil, errNoLeader
+		case len(states)+len(notAnswering(states)) == all:
+			return nil, errOlder
 		case majority && !waits:
 			waits = true
 			timeout.Reset(max(leaderLate, 2*time.Since(asked)))
 		}
 	}
+}
+
+// notAnswering returns the nodes that cannot answer.
+func notAnswering(states []nodeState) map[string]bool {
+	nodes := map[string]bool{}
+	for i := range states {
+		for _, node := range states[i].Older {
+			nodes[node] = true
+		}
+	}
+	for i := range states {
+		delete(nodes, states[i].Node)
+	}
+	return nodes
 }
 
 // inbox receives the answers to all questions of a client in one subscription: servers tell each
@@ -203,17 +219,23 @@ func (i *inbox) receive(m *natsgo.Msg) {
 	}
 }
 
-// askNodes asks the nodes of a cluster.
+// askNodes asks the nodes of a cluster. While too many of them run a version of signalbox that does
+// not answer questions, because they are upgraded one after the other, nothing is proven.
 func (c *client) askNodes(ctx context.Context, q question) (answer, error) {
 	if err := c.checkServer(); err != nil {
 		return answer{}, err
 	}
+	q.Older = !c.answered.Load()
 	body, err := json.Marshal(q)
 	if err != nil {
 		return answer{}, err
 	}
 	leader, err := c.collect(ctx, nodeSubject(c.name), body, len(c.nodes),
 		func(data []byte) (s nodeState, err error) { return s, json.Unmarshal(data, &s) })
+	c.answered.Store(err == nil)
+	if errors.Is(err, errOlder) || errors.Is(err, natsgo.ErrNoResponders) {
+		return c.askServers(ctx, q)
+	}
 	if err != nil {
 		return answer{}, err
 	}

@@ -3,6 +3,7 @@ package nats
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,6 +140,47 @@ func TestRaftStateOfServers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Machines can be upgraded one after the other: while nodes run a version that does not answer
+// questions, the journal works, and only that it has lost something is not said.
+func TestOlderNodes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	config, err := nodeTLS(c.Secret, c.hosts())
+	must.Succeed(t, err)
+	servers := map[string]*server.Server{}
+	nodes := map[string]*node{}
+	for name := range c.Nodes {
+		nodes[name] = &node{cluster: c.of(name, true), tls: config,
+			log: slog.New(slog.DiscardHandler)}
+		opts, err := nodes[name].options()
+		must.Succeed(t, err)
+		s, err := server.NewServer(opts)
+		must.Succeed(t, err)
+		s.Start()
+		defer s.Shutdown()
+		servers[name] = s
+	}
+	j := c.open(t, "a", "shop")
+	defer j.Close()
+	for seq, upgraded := range []string{"", "a", "b", "c"} {
+		if upgraded != "" {
+			must.Succeed(t, nodes[upgraded].respond(servers[upgraded]))
+		}
+		after := uint64(seq)
+		must.Succeed(t, j.Append(t.Context(), after, testEvents(after, 1)))
+		if events, err := j.Read(t.Context(), after, 10); len(events) != 1 || err != nil {
+			t.Errorf("%d upgraded nodes: %d events, %v", seq, len(events), err)
+		}
+	}
+	must.Succeed(t, j.retry(t.Context(), func() error {
+		a, err := j.ask(t.Context(), question{Stream: j.name})
+		if err == nil && !a.proven { // until all nodes have heard of the last one
+			err = errPending
+		}
+		return err
+	}))
 }
 
 // startServers starts a cluster of three servers with a part of a configuration, and returns the

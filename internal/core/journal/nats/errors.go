@@ -45,6 +45,8 @@ var (
 	// errUnproven means that something is missing, according to a server that may have been
 	// replaced as the leader, and that the user has no right to find out.
 	errUnproven = errors.New("the servers do not prove that they are current")
+	// errOlder means that too few nodes answer questions, because the others run an older version.
+	errOlder = errors.New("nodes run an older version of signalbox")
 	// errPending means that another append is under way.
 	errPending = errors.New("another append is under way")
 	// errMissing means that the leader cannot read an event of the log.
@@ -128,6 +130,9 @@ func (c *client) unavailable(err error) error {
 	}
 	if c.embedded {
 		hint = hintNodes
+		if errors.Is(err, errUnproven) {
+			hint = "install this version of signalbox on all machines of the cluster"
+		}
 	}
 	switch apiCode(err) {
 	case codeNoResources, codeNoStorage, codeStoreFailed:

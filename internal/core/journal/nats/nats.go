@@ -90,6 +90,7 @@ type client struct {
 	back       chan struct{} // capacity 1: the connection was made again
 	known      atomic.Uint64 // a sequence number up to which events are known to be stored
 	replicated atomic.Bool   // the stream with the events has more than one replica
+	answered   atomic.Bool   // the nodes have answered the last question
 
 	mu        sync.Mutex
 	last      lastEvent // the last event that was read or appended; guarded by mu

@@ -3,7 +3,9 @@ package nats
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"time"
 	"unsafe" // for go:linkname
 
@@ -27,6 +29,8 @@ type question struct {
 	After  uint64 `json:"after,omitempty"`
 	Count  int    `json:"count,omitempty"`
 	Last   string `json:"last,omitempty"`
+	// Older asks each node for the nodes that do not answer questions.
+	Older bool `json:"older,omitempty"`
 }
 
 // nodeState is what a node says about itself and about its own copy of a stream.
@@ -44,6 +48,9 @@ type nodeState struct {
 	// Head is its last sequence number, read after all of the above.
 	Head     uint64    `json:"head"`
 	Messages []message `json:"messages,omitempty"`
+	// Older are the nodes that it reaches and that do not answer questions: they run a version of
+	// signalbox without them.
+	Older []string `json:"older,omitempty"`
 
 	since time.Time // since when it leads, if that is known
 }
@@ -92,6 +99,9 @@ func (n *node) respond(s *server.Server) error {
 // state answers a question from the server of this process alone.
 func (n *node) state(s *server.Server, q question) nodeState {
 	a := nodeState{Node: n.cluster.Node, Time: time.Now()}
+	if q.Older {
+		a.Older = older(s)
+	}
 	stream, err := lookupStream(s.GlobalAccount(), q.Stream)
 	if err != nil {
 		return a
@@ -119,6 +129,20 @@ func (n *node) state(s *server.Server, q question) nodeState {
 		a.Messages = load(store, &q, a.Head)
 	}
 	return a
+}
+
+// older returns the nodes that a server reaches and that do not answer questions.
+func older(s *server.Server) []string {
+	routes, err := s.Routez(&server.RoutezOptions{Subscriptions: true})
+	if err != nil {
+		return nil
+	}
+	answer := map[string]bool{} // a node has several routes
+	for _, r := range routes.Routes {
+		answer[r.RemoteName] = answer[r.RemoteName] || slices.Contains(r.Subs, nodeSubject("*"))
+	}
+	maps.DeleteFunc(answer, func(_ string, answers bool) bool { return answers })
+	return slices.Collect(maps.Keys(answer))
 }
 
 // load loads the messages that a question asks for, up to one that is missing.
