@@ -104,7 +104,10 @@ type lastEvent struct {
 	seen time.Time // when the call began that returned it
 }
 
-var _ journal.Log = (*Journal)(nil)
+var (
+	_ journal.Log      = (*Journal)(nil)
+	_ journal.Expecter = (*Journal)(nil)
+)
 
 // Open opens a journal in servers that run already. The address is nats://HOST:PORT,…/NAME with the
 // parameters that docs/reference/configuration.md lists.
