@@ -42,14 +42,17 @@ func TestLeaderOf(t *testing.T) {
 		leader   string
 		majority bool
 	}{
-		"nobody":           {nil, "", false},
-		"a single node":    {[]nodeState{{Node: "a", Copy: true, Size: 1, Leader: true}}, "a", true},
-		"only the leader":  {[]nodeState{leader("a", 4)}, "", false},
-		"a majority":       {[]nodeState{leader("a", 4), member("b", 4)}, "a", true},
-		"one has no term":  {[]nodeState{leader("a", 4), member("b", 0)}, "", true},
-		"it was replaced":  {[]nodeState{leader("a", 4), member("b", 5)}, "", true},
-		"a candidate":      {[]nodeState{leader("a", 4), member("b", 4), member("c", 9)}, "a", true},
-		"two leaders":      {[]nodeState{leader("a", 4), leader("b", 5), member("c", 5)}, "b", true},
+		"nobody": {nil, "", false},
+		"a single node": {[]nodeState{{Node: "a", Copy: true, Size: 1, Leader: true}}, "a",
+			true},
+		"only the leader": {[]nodeState{leader("a", 4)}, "", false},
+		"a majority":      {[]nodeState{leader("a", 4), member("b", 4)}, "a", true},
+		"one has no term": {[]nodeState{leader("a", 4), member("b", 0)}, "", true},
+		"it was replaced": {[]nodeState{leader("a", 4), member("b", 5)}, "", true},
+		"a candidate": {[]nodeState{leader("a", 4), member("b", 4), member("c", 9)}, "a",
+			true},
+		"two leaders": {[]nodeState{leader("a", 4), leader("b", 5), member("c", 5)}, "b",
+			true},
 		"an election":      {[]nodeState{member("a", 4), member("b", 4), member("c", 4)}, "", true},
 		"no copies":        {[]nodeState{leader("a", 4), {Node: "b"}, {Node: "c"}}, "", false},
 		"two of five":      {five(leader("a", 4), member("b", 4)), "", false},
@@ -99,7 +102,8 @@ func TestNoProvenLeader(t *testing.T) {
 }
 
 // Servers that somebody else runs prove who leads if the user may ask for the state of Raft groups.
-// Otherwise a log that seems to have lost events is not available, and the error says what to permit.
+// Otherwise a log that seems to have lost events is not available, and the error says what to
+// permit.
 func TestRaftStateOfServers(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/reference/configuration.md")
@@ -116,7 +120,8 @@ func TestRaftStateOfServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := startServers(t, accounts)
-			j, err := Open(t.Context(), strings.Replace(address, "nats://", "nats://worker:pw@", 1)+"/shop",
+			j, err := Open(t.Context(), strings.Replace(address, "nats://", "nats://worker:pw@", 1)+
+				"/shop",
 				Options{Create: true, patience: time.Minute, attempt: time.Second})
 			must.Succeed(t, err)
 			defer j.Close()
@@ -129,6 +134,9 @@ func TestRaftStateOfServers(t *testing.T) {
 			if err != nil || a.proven != (name == "permitted") || a.head != 150 ||
 				len(a.messages) != 1 {
 				t.Errorf("%+v, %v", a, err)
+			}
+			if name == "denied" {
+				wantFinding(t, j, "leader", journal.Warning, "may not ask which server leads")
 			}
 			j.opts.patience = time.Second
 			lost, err := applied.Compare(t.Context(),

@@ -123,8 +123,9 @@ func (a *attempts) try(ctx context.Context) error {
 		if want := a.expected + uint64(len(a.messages)); ack.Stream != a.journal.name ||
 			ack.Seq != want || ack.Duplicate {
 			a.unknown = true
-			return driver.Damaged(fmt.Errorf("the events were stored up to %d of stream %q, want %d",
-				ack.Seq, ack.Stream, want))
+			return driver.Damaged(
+				fmt.Errorf("the events were stored up to %d of stream %q, want %d",
+					ack.Seq, ack.Stream, want))
 		}
 		return nil
 	case isWrongSequence(err):

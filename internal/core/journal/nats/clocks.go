@@ -73,8 +73,8 @@ func median(readings map[string]clockReading) (t time.Time, ok bool) {
 	return times[(len(times)-1)/2], true
 }
 
-// checkTime returns an error if an event is too far ahead of the clocks of the servers. Usually they
-// are known, and it asks nobody.
+// checkTime returns an error if an event is too far ahead of the clocks of the servers. Usually
+// they are known, and it asks nobody.
 func (j *Journal) checkTime(ctx context.Context, events []signalbox.Event) error {
 	latest := events[0].Time
 	for i := range events {

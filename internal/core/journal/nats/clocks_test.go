@@ -29,8 +29,9 @@ func TestEventIsAhead(t *testing.T) {
 		"one node is ahead":     {nodes: [3]time.Duration{hours, 0, 0}},
 		"one node is behind":    {nodes: [3]time.Duration{0, -hours, 0}},
 		"the machine is behind": {nodes: [3]time.Duration{hours, hours, hours}},
-		"the machine is ahead":  {nodes: [3]time.Duration{-hours, -hours, 0}, want: "the clock of this machine, " + host + ", is ahead"},
-		"the ledger is ahead":   {event: time.Minute, want: "the time of the ledger is ahead"},
+		"the machine is ahead": {nodes: [3]time.Duration{-hours, -hours, 0},
+			want: "the clock of this machine, " + host + ", is ahead"},
+		"the ledger is ahead": {event: time.Minute, want: "the time of the ledger is ahead"},
 		"like the clock of a node": {nodes: [3]time.Duration{hours, 0, 0}, event: hours,
 			want: "the time of the ledger is ahead"},
 	} {
@@ -50,7 +51,8 @@ func TestEventIsAhead(t *testing.T) {
 			events[1].Time = now.Add(test.event)
 			err := j.checkTime(t.Context(), events)
 			if (err != nil) != (test.want != "") || err != nil &&
-				(!errors.Is(err, journal.ErrClockSkew) || !strings.Contains(err.Error(), test.want) ||
+				(!errors.Is(err, journal.ErrClockSkew) ||
+					!strings.Contains(err.Error(), test.want) ||
 					signalbox.HintOf(err) == "") {
 				t.Errorf("%v (%s), want %q", err, signalbox.HintOf(err), test.want)
 			}

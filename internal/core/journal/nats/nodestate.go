@@ -67,8 +67,8 @@ func (q *question) request() messageRequest {
 // be smaller than the maximum size of a message, which is 1 MiB.
 const maxAnswer = 256 << 10
 
-// respond makes the server of this process answer questions, and watches its clock. It does so until
-// the server ends.
+// respond makes the server of this process answer questions, and watches its clock. It does so
+// until the server ends.
 func (n *node) respond(s *server.Server) error {
 	closed := make(chan struct{})
 	conn, err := natsgo.Connect("", natsgo.InProcessServer(s), natsgo.NoReconnect(),

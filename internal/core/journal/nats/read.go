@@ -144,7 +144,8 @@ func (r *reading) add(data []byte) error {
 		return err
 	}
 	if n := len(r.events); n > 0 && r.events[n-1].Hash != e.Prev {
-		return driver.Damaged(fmt.Errorf("event %d does not continue event %d", e.Seq, r.events[n-1].Seq))
+		return driver.Damaged(fmt.Errorf("event %d does not continue event %d", e.Seq,
+			r.events[n-1].Seq))
 	}
 	r.events = append(r.events, e)
 	r.size += len(data)
