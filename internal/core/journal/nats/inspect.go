@@ -33,7 +33,9 @@ func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
 }
 
 func (j *Journal) inspect(ctx context.Context) ([]journal.Finding, error) {
-	findings := []journal.Finding{{Name: "server", Level: journal.OK, Detail: fmt.Sprintf("nats-server %s at %s", j.conn.ConnectedServerVersion(), j.conn.ConnectedAddr())}}
+	findings := []journal.Finding{{Name: "server", Level: journal.OK,
+		Detail: fmt.Sprintf("nats-server %s at %s", j.conn.ConnectedServerVersion(),
+			j.conn.ConnectedAddr())}}
 	var info *jetstream.StreamInfo
 	err := j.retry(ctx, func() (err error) {
 		if info, err = j.streamInfo(ctx, j.name); err == nil && info.Cluster != nil &&
@@ -47,6 +49,27 @@ func (j *Journal) inspect(ctx context.Context) ([]journal.Finding, error) {
 	}
 	findings = append(findings, j.inspectReplicas(info)...)
 	findings = append(findings, j.inspectSync())
+	var a answer
+	if err := j.retry(ctx, func() (err error) {
+		a, err = j.ask(ctx, question{Stream: j.name})
+		return err
+	}); err != nil {
+		return findings, err
+	}
+	if len(j.nodes) > 1 {
+		findings = append(findings, j.inspectClocks())
+	}
+	if !a.proven {
+		leader := journal.Finding{Name: "leader", Level: journal.Warning,
+			Detail: "the user may not ask which server leads, so it is not known whether one that answers is current",
+			Fix: "permit " + raftSubject +
+				": docs/reference/configuration.md, A log that seems to be shorter"}
+		if j.embedded {
+			leader.Detail = "nodes run an older version of signalbox, so it is not known whether one that answers is current"
+			leader.Fix = "install this version of signalbox on all machines of the cluster"
+		}
+		findings = append(findings, leader)
+	}
 	rights, err := j.inspectRights(ctx)
 	if err != nil {
 		return findings, err
@@ -176,22 +199,23 @@ func (j *Journal) inspectRights(ctx context.Context) (journal.Finding, error) {
 			Fix:    "give the user the permissions that docs/reference/configuration.md lists"}, nil
 	case err == nil:
 		return journal.Finding{},
-			driver.Damaged(fmt.Errorf("the server stored an event without looking at the expected sequence number"))
+			driver.Damaged(fmt.Errorf(
+				"the server stored an event without looking at the expected sequence number"))
 	}
 	return journal.Finding{}, err
 }
 
-// Time returns the time of the server that leads the stream.
-func (j *Journal) Time(ctx context.Context) (time.Time, error) {
-	var info *jetstream.StreamInfo
-	err := j.Do(ctx, func(ctx context.Context) error {
-		return j.retry(ctx, func() (err error) {
-			info, err = j.streamInfo(ctx, j.name)
-			return err
-		})
+// Time returns the median of the clocks of the servers that answer.
+func (j *Journal) Time(ctx context.Context) (now time.Time, err error) {
+	err = j.Do(ctx, func(ctx context.Context) error {
+		_, err := j.readHead(ctx)
+		if err == nil {
+			var ok bool
+			if now, ok = median(j.clocks.recent()); !ok {
+				err = errAttemptTimeout
+			}
+		}
+		return err
 	}, "read the clock of the server")
-	if err != nil {
-		return time.Time{}, err
-	}
-	return info.TimeStamp, nil
+	return now, err
 }

@@ -261,7 +261,8 @@ type node struct {
 	log     *slog.Logger
 	lock    *os.File
 	quit    chan struct{}
-	done    chan struct{} // closed when the server has ended
+	done    chan struct{}    // closed when the server has ended
+	clock   func() time.Time // for tests; nil means the clock of this machine
 
 	mu      sync.Mutex
 	stopped bool  // guarded by mu
@@ -465,7 +466,11 @@ func (n *node) start(stop <-chan struct{}) (*nodeServer, error) {
 	log := newServerLog(n.log.With("node", n.cluster.Node))
 	s.SetLoggerV2(log, false, false, false)
 	s.Start()
-	if err := n.waitUntilReady(s, log, stop); err != nil {
+	err = n.waitUntilReady(s, log, stop)
+	if err == nil {
+		err = n.respond(s)
+	}
+	if err != nil {
 		s.Shutdown()
 		s.WaitForShutdown()
 		return nil, err
