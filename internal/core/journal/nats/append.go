@@ -65,17 +65,14 @@ func (j *Journal) previous(ctx context.Context, expected uint64, current bool) (
 	if last := j.lastKnown(); last.seq == expected {
 		return expected, last.hash, nil
 	}
-	m, found, err := j.getMessage(ctx, j.name, messageRequest{Seq: expected})
-	if err != nil {
-		return 0, hash, err
+	a, err := j.ask(ctx, question{Stream: j.name, After: expected - 1, Count: 1})
+	switch {
+	case err != nil || a.head < expected:
+		return a.head, hash, err
+	case len(a.messages) == 0:
+		return 0, hash, a.missing(expected)
 	}
-	if !found {
-		if seq, err = j.streamHead(ctx); err == nil && seq >= expected {
-			err = fmt.Errorf("%w: event %d", errMissing, expected)
-		}
-		return seq, hash, err
-	}
-	e, _, err := decodeEvent(expected, m.Data)
+	e, _, err := decodeEvent(expected, a.messages[0].Data)
 	return expected, e.Hash, err
 }
 
@@ -113,25 +110,21 @@ func (a *attempts) try(ctx context.Context) error {
 // does not know it yet, and also its successor.
 func (a *attempts) resolve(ctx context.Context) error {
 	j, last := a.journal, a.expected+uint64(len(a.messages))
-	m, found, err := j.getMessage(ctx, j.name, messageRequest{Seq: last})
-	if err == nil && found {
-		_, id, err := decodeEvent(last, m.Data)
+	found, err := j.ask(ctx, question{Stream: j.name, After: last - 1, Count: 1})
+	switch {
+	case err != nil:
+	case len(found.messages) > 0:
+		_, id, err := decodeEvent(last, found.messages[0].Data)
 		if err != nil || id == a.id {
 			return err
 		}
 		return fmt.Errorf("%w: event %d is another one", journal.ErrConflict, last)
-	}
-	if err == nil {
-		var head uint64
-		switch head, err = j.streamHead(ctx); {
-		case err != nil:
-		case head == a.expected: // the leader has others in its queue, and they may still fail
-			err = errPending
-		case head >= last:
-			err = fmt.Errorf("%w: event %d", errMissing, last)
-		default:
-			return fmt.Errorf("%w: it ends at event %d", journal.ErrConflict, head)
-		}
+	case found.head == a.expected: // the leader has others in its queue, and they may still fail
+		err = errPending
+	case found.head >= last:
+		err = found.missing(last)
+	default:
+		return fmt.Errorf("%w: it ends at event %d", journal.ErrConflict, found.head)
 	}
 	a.unknown = a.unknown || j.replicated.Load()
 	return err

@@ -507,7 +507,11 @@ func (n *node) start(stop <-chan struct{}) (*nodeServer, error) {
 	s.SetLoggerV2(log, false, false, false)
 	s.Start()
 	started := &nodeServer{Server: s, log: log, gate: gate, copy: &n.copy}
-	if err := n.waitUntilReady(s, log, stop); err != nil {
+	err = n.waitUntilReady(s, log, stop)
+	if err == nil {
+		err = n.respond(s)
+	}
+	if err != nil {
 		started.stop(s.Shutdown)
 		return nil, err
 	}
