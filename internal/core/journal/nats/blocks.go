@@ -22,8 +22,9 @@ import (
 )
 
 // A server stores the messages of a stream in the files 1.blk, 2.blk and so on, one record after
-// the other. When it starts, it cuts a file off at the first record that it cannot read, and goes on
-// without what followed. So the files are read themselves, which needs no server. A record is
+// the other. When it starts, it cuts a file off at the first record that it cannot read, and
+// continues without what followed. So the files are read themselves, which needs no server. A
+// record is
 //
 //	size (4 bytes; the highest bit is set if there are headers), sequence number (8), time (8),
 //	size of the subject (2), subject, size of the headers (4; if there are any), headers, data,
@@ -41,8 +42,9 @@ var (
 	// errDamagedCopy means that the files of a node do not have what it has stored.
 	errDamagedCopy = errors.New("the copy of the ledger on this machine is damaged")
 	// errInvalidEvent means that an event was stored as it arrived, and is not valid.
-	errInvalidEvent = errors.New("the copy of the ledger on this machine has an event that is not valid")
-	errShortRecord  = errors.New("the file ends in the middle of it")
+	errInvalidEvent = errors.New(
+		"the copy of the ledger on this machine has an event that is not valid")
+	errShortRecord = errors.New("the file ends in the middle of it")
 )
 
 // copyReader reads the events of a stream from the files in a folder, and verifies them. It can
@@ -119,10 +121,6 @@ func (r *copyReader) readBlock(last bool) error {
 		return err
 	}
 	defer file.Close()
-	// What is verified stays: a server with replicas syncs its log, and these files only later.
-	if err := file.Sync(); err != nil {
-		return err
-	}
 	end, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
@@ -134,6 +132,12 @@ func (r *copyReader) readBlock(last bool) error {
 	data := make([]byte, end-r.offset) // at most 8 MiB, or one large event
 	if _, err := file.ReadAt(data, r.offset); err != nil && !errors.Is(err, io.EOF) {
 		return err
+	}
+	if len(data) > 0 {
+		// What is verified stays: a server with replicas syncs its log, and these files only later.
+		if err := file.Sync(); err != nil {
+			return err
+		}
 	}
 	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", r.stream, r.block))
 	hash, err := highwayhash.New64(key[:])

@@ -85,6 +85,9 @@ func (c *ownCopy) prepare(stop <-chan struct{}) error {
 		case <-ctx.Done():
 		}
 	}()
+	said := time.AfterFunc(waitingAfter,
+		func() { c.log.Warn("verifying the copy of the ledger on this machine") })
+	defer said.Stop()
 	note := c.readNote()
 	r := c.newReader(c.dir(), note.copyMark)
 	err := r.advance()
@@ -239,7 +242,8 @@ type copyNote struct {
 }
 
 func (n copyNote) sum() string {
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d %x %d", n.Seq, n.Hash[:], n.Time.UnixNano())))
+	text := fmt.Appendf(nil, "%d %x %d", n.Seq, n.Hash[:], n.Time.UnixNano())
+	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
 // noteFile is in the folder of the server's data, so that it goes where that goes.
@@ -330,7 +334,8 @@ func (c *ownCopy) answer(conn *natsgo.Conn) error {
 }
 
 // askCopies asks the nodes about their copies until so many have answered or time is up.
-func askCopies(ctx context.Context, conn *natsgo.Conn, stream string, nodes int) (map[string]copyReport, error) {
+func askCopies(ctx context.Context, conn *natsgo.Conn, stream string,
+	nodes int) (map[string]copyReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, copyPatience)
 	defer cancel()
 	answers, err := conn.SubscribeSync(conn.NewInbox())
@@ -355,8 +360,8 @@ func askCopies(ctx context.Context, conn *natsgo.Conn, stream string, nodes int)
 	return reports, nil
 }
 
-// findBetter connects to another node, and returns the report of the one that has verified most: more
-// than the events up to good, and at least as many as the note says.
+// findBetter connects to another node, and returns the report of the one that has verified most:
+// more than the events up to good, and at least as many as the note says.
 func (c *ownCopy) findBetter(ctx context.Context, note copyMark,
 	good uint64) (conn *natsgo.Conn, from copyReport, err error) {
 	if len(c.cluster.Nodes) == 1 {
@@ -430,7 +435,8 @@ func (c *ownCopy) refill(ctx context.Context, note copyMark, good uint64) (*copy
 }
 
 // fetch copies a file of another node.
-func (c *ownCopy) fetch(ctx context.Context, conn *natsgo.Conn, node, dir string, block uint32) error {
+func (c *ownCopy) fetch(ctx context.Context, conn *natsgo.Conn, node, dir string,
+	block uint32) error {
 	file, err := os.Create(blockFile(dir, block))
 	if err != nil {
 		return err
@@ -468,8 +474,8 @@ func (j *Journal) Copies(ctx context.Context) (copies []journal.Copy, err error)
 		reports, err := askCopies(ctx, j.conn, j.name, len(j.nodes))
 		for _, node := range j.nodes {
 			r := reports[node]
-			copies = append(copies, journal.Copy{Node: node, Events: r.Seq, Hash: r.Hash, Verified: r.Time,
-				Problem: r.Problem})
+			copies = append(copies, journal.Copy{Node: node, Events: r.Seq, Hash: r.Hash,
+				Verified: r.Time, Problem: r.Problem})
 		}
 		return err
 	}, "ask the nodes about their copies of the ledger")

@@ -74,20 +74,20 @@ func TestGateKeepsStreamAlive(t *testing.T) {
 		must.Succeed(t, j.Append(t.Context(), 0, testEvents(0, 2)))
 		config, err := nodeTLS(c.Secret, c.hosts())
 		must.Succeed(t, err)
-		closed := make(chan struct{})
 		conn, err := natsgo.Connect("tls://"+c.Nodes["a"], natsgo.Secure(config),
-			natsgo.TLSHandshakeFirst(), natsgo.NoReconnect(),
-			natsgo.ClosedHandler(func(*natsgo.Conn) { close(closed) }))
+			natsgo.TLSHandshakeFirst(), natsgo.NoReconnect())
 		must.Succeed(t, err)
 		defer conn.Close()
 		must.Succeed(t, conn.PublishMsg(poison(defaultName)))
-		<-closed
+		if err := conn.FlushTimeout(time.Minute); err == nil {
+			t.Error("the message was passed on")
+		}
 		must.Succeed(t, j.Append(t.Context(), 2, testEvents(2, 2)))
 	}
 }
 
-// A message that stopped the stream before there was a gate, or that a node sent, is recognised. The
-// nodes are not restarted, because they would find it again, and the documented way out works.
+// A message that stopped the stream before there was a gate, or that a node sent, is recognised.
+// The nodes are not restarted, because they would find it again, and the documented way out works.
 func TestPoisonedStream(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -168,24 +168,25 @@ func TestPassRefuses(t *testing.T) {
 			headers, data)
 	}
 	for name, said := range map[string]string{
-		"the header":         hpub("NATS/1.0\r\nNats-Expected-Last-Msg-Id: x\r\n\r\n", ""),
-		"in the second line": hpub("NATS/1.0\r\nNats-Msg-Id: a\r\nNats-Expected-Last-Msg-Id: x\r\n\r\n", ""),
-		"another header":     hpub("NATS/1.0\r\nNats-Rollup: all\r\n\r\n", "{}"),
-		"another case":       hpub("NATS/1.0\r\nnats-msg-id: a\r\n\r\n", ""),
-		"a status":           hpub("NATS/1.0 100 Idle\r\nNats-Msg-Id: a\r\n\r\n", ""),
-		"no version":         hpub("Nats-Msg-Id: a\r\n\r\n", ""),
-		"no end":             hpub("NATS/1.0\r\nNats-Msg-Id: a", "\r\n\r\n"),
-		"an empty line":      hpub("NATS/1.0\r\n\r\nNats-Expected-Last-Msg-Id: x\r\n\r\n", ""),
-		"many headers":       hpub("NATS/1.0\r\n"+strings.Repeat("Nats-Msg-Id: a\r\n", 3000)+"\r\n", ""),
-		"lower case":         "hpub s 12 12\r\nNATS/1.0\r\n\r\n\r\n",
-		"tabs":               "HPUB\ts 12 12\r\nNATS/1.0\r\n\r\n\r\n",
-		"a smaller total":    "HPUB s 12 1\r\nNATS/1.0\r\n\r\n\r\n",
-		"a negative size":    "PUB s -1\r\n",
-		"a signed size":      "PUB s +1\r\na\r\n",
-		"no size":            "PUB s\r\n",
-		"many fields":        "PUB s r q 1\r\na\r\n",
-		"a route":            "RMSG $G s 1\r\na\r\n",
-		"a long line":        "SUB " + strings.Repeat("s", passBuffer) + " 1\r\n",
+		"the header": hpub("NATS/1.0\r\nNats-Expected-Last-Msg-Id: x\r\n\r\n", ""),
+		"in the second line": hpub(
+			"NATS/1.0\r\nNats-Msg-Id: a\r\nNats-Expected-Last-Msg-Id: x\r\n\r\n", ""),
+		"another header":  hpub("NATS/1.0\r\nNats-Rollup: all\r\n\r\n", "{}"),
+		"another case":    hpub("NATS/1.0\r\nnats-msg-id: a\r\n\r\n", ""),
+		"a status":        hpub("NATS/1.0 100 Idle\r\nNats-Msg-Id: a\r\n\r\n", ""),
+		"no version":      hpub("Nats-Msg-Id: a\r\n\r\n", ""),
+		"no end":          hpub("NATS/1.0\r\nNats-Msg-Id: a", "\r\n\r\n"),
+		"an empty line":   hpub("NATS/1.0\r\n\r\nNats-Expected-Last-Msg-Id: x\r\n\r\n", ""),
+		"many headers":    hpub("NATS/1.0\r\n"+strings.Repeat("Nats-Msg-Id: a\r\n", 3000)+"\r\n", ""),
+		"lower case":      "hpub s 12 12\r\nNATS/1.0\r\n\r\n\r\n",
+		"tabs":            "HPUB\ts 12 12\r\nNATS/1.0\r\n\r\n\r\n",
+		"a smaller total": "HPUB s 12 1\r\nNATS/1.0\r\n\r\n\r\n",
+		"a negative size": "PUB s -1\r\n",
+		"a signed size":   "PUB s +1\r\na\r\n",
+		"no size":         "PUB s\r\n",
+		"many fields":     "PUB s r q 1\r\na\r\n",
+		"a route":         "RMSG $G s 1\r\na\r\n",
+		"a long line":     "SUB " + strings.Repeat("s", passBuffer) + " 1\r\n",
 	} {
 		var out bytes.Buffer
 		err := pass(&out, strings.NewReader(said+"PING\r\n"))

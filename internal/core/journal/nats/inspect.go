@@ -152,7 +152,7 @@ func inspectCopies(copies []journal.Copy, now time.Time) journal.Finding {
 	switch {
 	case len(bad) > 0:
 		found.Level, found.Fix = journal.Problem,
-			"do not stop another machine: a node replaces a damaged copy by itself when it reaches one that has verified its own; docs/how-to/machines.md, A damaged copy"
+			"do not stop another machine: a node replaces a damaged copy by itself when it reaches one that has verified its own; docs/explanation/scaling.md, A damaged copy"
 	case len(unknown) > 0:
 		found.Level, found.Fix = journal.Warning,
 			"start signalbox run, worker or serve on the machines that do not answer, of this version or a newer one"

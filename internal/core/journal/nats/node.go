@@ -411,7 +411,8 @@ func (n *node) cannotWrite(err error) error {
 
 // errPoisoned means that the servers have agreed on a message that none of them can store. Each
 // finds it in its log again after every restart. See gate.
-var errPoisoned = errors.New("a message that the servers cannot store has stopped the ledger on every node")
+var errPoisoned = errors.New(
+	"a message that the servers cannot store has stopped the ledger on every node")
 
 func (n *node) setFailure(err error) {
 	n.mu.Lock()
@@ -623,7 +624,7 @@ func (l *serverLog) Errorf(format string, v ...any) {
 		}
 		if said := fmt.Sprintf(format, v...); strings.Contains(said, "last msgid mismatch") {
 			l.fail("%w", signalbox.CodeFailed.Errorf(
-				"no event is lost: follow docs/how-to/machines.md, A message has stopped the ledger",
+				"no event is lost: follow docs/explanation/scaling.md, A message has stopped the ledger",
 				"%w: %s", errPoisoned, said))
 		}
 		l.fail(format, v...)
