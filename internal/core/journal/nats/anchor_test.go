@@ -46,7 +46,7 @@ func TestLeaderOf(t *testing.T) {
 		"a single node":    {[]nodeState{{Node: "a", Copy: true, Size: 1, Leader: true}}, "a", true},
 		"only the leader":  {[]nodeState{leader("a", 4)}, "", false},
 		"a majority":       {[]nodeState{leader("a", 4), member("b", 4)}, "a", true},
-		"one is behind":    {[]nodeState{leader("a", 4), member("b", 3)}, "a", true},
+		"one has no term":  {[]nodeState{leader("a", 4), member("b", 0)}, "", true},
 		"it was replaced":  {[]nodeState{leader("a", 4), member("b", 5)}, "", true},
 		"a candidate":      {[]nodeState{leader("a", 4), member("b", 4), member("c", 9)}, "a", true},
 		"two leaders":      {[]nodeState{leader("a", 4), leader("b", 5), member("c", 5)}, "b", true},

@@ -81,6 +81,7 @@ type client struct {
 	name     string // of the stream with the events
 	requests requests
 	inbox    inbox
+	clocks   clocks
 	raft     raftGroups
 	node     *node    // of this process; nil if it has none
 	embedded bool     // the servers are nodes of a cluster

@@ -262,7 +262,8 @@ type node struct {
 	lock    *os.File
 	copy    ownCopy
 	quit    chan struct{}
-	done    chan struct{} // closed when the server has ended
+	done    chan struct{}    // closed when the server has ended
+	clock   func() time.Time // for tests; nil means the clock of this machine
 
 	mu      sync.Mutex
 	stopped bool  // guarded by mu
