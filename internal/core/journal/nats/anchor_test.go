@@ -166,6 +166,9 @@ func TestOlderNodes(t *testing.T) {
 			log: slog.New(slog.DiscardHandler)}
 		opts, err := nodes[name].options()
 		must.Succeed(t, err)
+		opts.Host, opts.Port, err = splitAddress(c.Nodes[name]) // they had no gate
+		must.Succeed(t, err)
+		opts.TLSConfig, opts.TLSHandshakeFirst = config.Clone(), true
 		s, err := server.NewServer(opts)
 		must.Succeed(t, err)
 		s.Start()

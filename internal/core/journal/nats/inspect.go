@@ -48,6 +48,13 @@ func (j *Journal) inspect(ctx context.Context) ([]journal.Finding, error) {
 		return findings, err
 	}
 	findings = append(findings, j.inspectReplicas(info)...)
+	if j.embedded {
+		copies, err := j.Copies(ctx)
+		if err != nil {
+			return findings, err
+		}
+		findings = append(findings, inspectCopies(copies, time.Now()))
+	}
 	findings = append(findings, j.inspectSync())
 	var a answer
 	if err := j.retry(ctx, func() (err error) {
@@ -137,6 +144,43 @@ func (j *Journal) inspectReplicas(info *jetstream.StreamInfo) []journal.Finding 
 		replicas.Detail += ", away: " + list
 	}
 	return []journal.Finding{replicas, lag}
+}
+
+// inspectCopies reports what the nodes say about their own copies.
+func inspectCopies(copies []journal.Copy, now time.Time) journal.Finding {
+	found := journal.Finding{Name: "copies", Level: journal.OK}
+	var details, bad, unknown []string
+	for i, c := range copies {
+		switch {
+		case c.Problem != "":
+			bad = append(bad, c.Node)
+			details = append(details, fmt.Sprintf("%s: %s", c.Node, c.Problem))
+			continue
+		case c.Verified.IsZero():
+			unknown = append(unknown, c.Node)
+			details = append(details, c.Node+" does not answer")
+			continue
+		}
+		details = append(details, fmt.Sprintf("%s has verified %d events, all of them %s ago", c.Node,
+			c.Events, now.Sub(c.Verified).Round(time.Second)))
+		for _, other := range copies[:i] {
+			if other.Events == c.Events && other.Hash != c.Hash && other.Problem == "" {
+				bad = append(bad, c.Node)
+				details = append(details, fmt.Sprintf("%s and %s have different events %d",
+					other.Node, c.Node, c.Events))
+			}
+		}
+	}
+	found.Detail = strings.Join(details, "; ")
+	switch {
+	case len(bad) > 0:
+		found.Level, found.Fix = journal.Problem,
+			"do not stop another machine: a node replaces a damaged copy by itself when it reaches one that has verified its own; docs/explanation/scaling.md, A damaged copy"
+	case len(unknown) > 0:
+		found.Level, found.Fix = journal.Warning,
+			"start signalbox run, worker or serve on the machines that do not answer, of this version or a newer one"
+	}
+	return found
 }
 
 // unknownName is the prefix of the name of a server that the leader has not heard from since it
