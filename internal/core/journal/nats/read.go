@@ -40,6 +40,7 @@ func (j *Journal) read(ctx context.Context, after uint64, limit,
 }
 
 func (j *Journal) readHead(ctx context.Context) (head uint64, err error) {
+	j.endTurn() // what was decided in it stores nothing
 	err = j.retry(ctx, func() (err error) {
 		head, err = j.streamHead(ctx)
 		return err
