@@ -39,3 +39,10 @@ type Inspector interface {
 type Clock interface {
 	Time(ctx context.Context) (time.Time, error)
 }
+
+// Expecter is implemented by journals whose servers cannot always prove that they are current.
+// Expect says that the log had the event seq: Head and Read then return ErrUnavailable, and do not
+// say that the log is shorter, unless that is proven.
+type Expecter interface {
+	Expect(seq uint64)
+}

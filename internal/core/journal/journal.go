@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"time"
 
 	"signalbox"
 )
@@ -37,6 +38,10 @@ var (
 	// that it may come back by itself: try again later. Any method may return it. Whether an append
 	// was stored follows from ErrNotStored, as for any other error.
 	ErrUnavailable = errors.New("the journal is not available")
+	// ErrClockSkew means that the clock of this machine is wrong, or that of the database, or the
+	// time of the last event. An event with a wrong time could expire all leases, or none for a
+	// long time.
+	ErrClockSkew = errors.New("clock_skew")
 )
 
 // Missed is ErrConflict with the events that the caller has not read, or the first of them: those
@@ -45,6 +50,10 @@ type Missed struct{ Events []signalbox.Event }
 
 func (m *Missed) Error() string { return ErrConflict.Error() }
 func (m *Missed) Unwrap() error { return ErrConflict }
+
+// MaxAhead is how far the time of an event may be ahead of the clock of the database, and how far
+// the clock of a machine may jump.
+const MaxAhead = 5 * time.Second
 
 // MaxAppend is the maximum number of events in one append.
 const MaxAppend = 1000

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -44,8 +44,7 @@ func (a *answer) missing(seq uint64) error {
 //
 // A server that was replaced as the leader may not know it for a long time: messages between the
 // servers may be late. So all servers that have the stream are asked, and the answer of a leader
-// counts if a majority of them, itself included, answers that it knows no newer term than the
-// leader's. That takes one round trip. Every event that was acknowledged before the question is in
+// counts if a majority of them, itself included, answers that it is in the leader's term. That takes one round trip. Every event that was acknowledged before the question is in
 // the store of such a leader X, which leads in the term T and reads its store after the question:
 //
 //   - An event that a leader of a later term acknowledged: that leader was elected before the
@@ -82,30 +81,25 @@ func (c *client) streamHead(ctx context.Context) (uint64, error) {
 	return a.head, err
 }
 
-// leaderOf returns the leader that a majority of the servers with the stream does not contradict,
-// nil if there is none, and whether a majority has answered. How many servers have the stream is
-// what they say: while that changes, by one at a time, a majority of the larger number overlaps
-// with all others.
+// leaderOf returns the leader in whose term a majority of the servers with the stream is, nil if
+// there is none, and whether a majority has answered. A server in an earlier term does not count: it
+// may have lost its data, and with it the term. How many servers have the stream is what they say:
+// while that changes, by one at a time, a majority of the larger number overlaps with all others.
 func leaderOf(states []nodeState) (leader *nodeState, majority bool) {
-	size := 0
+	size, copies, terms := 0, 0, map[uint64]int{}
 	for i := range states {
-		size = max(size, states[i].Size)
-	}
-	agree := func(term uint64) bool {
-		n := 0
-		for i := range states {
-			if states[i].Copy && states[i].Term <= term {
-				n++
-			}
-		}
-		return n > size/2
-	}
-	for i := range states {
-		if x := &states[i]; x.Leader && agree(x.Term) && (leader == nil || x.Term > leader.Term) {
-			leader = x
+		if s := &states[i]; s.Copy {
+			size = max(size, s.Size)
+			copies++
+			terms[s.Term]++
 		}
 	}
-	return leader, agree(math.MaxUint64)
+	for i := range states {
+		if s := &states[i]; s.Leader && terms[s.Term] > size/2 {
+			leader = s
+		}
+	}
+	return leader, copies > size/2
 }
 
 // leaderLate is how long a question waits for the leader at least, when a majority has answered.
@@ -121,12 +115,16 @@ func (c *client) collect(ctx context.Context, subject string, body []byte, all i
 	defer func() { timeout.Stop() }()
 	attempt, remove := c.requests.add(attempt, subject)
 	defer remove()
-	reply, answers, forget, err := c.inbox.open(c.conn)
+	asked := time.Now()
+	reply, answers, forget, err := c.inbox.open(c.conn, func(m *natsgo.Msg) {
+		if state, err := decode(m.Data); err == nil {
+			c.clocks.add(state.Node, state.Time, asked)
+		}
+	})
 	if err != nil {
 		return nil, sendError(err)
 	}
 	defer forget()
-	asked := time.Now()
 	if err := c.conn.PublishRequest(subject, reply, body); err != nil {
 		return nil, sendError(err)
 	}
@@ -145,7 +143,10 @@ func (c *client) collect(ctx context.Context, subject string, body []byte, all i
 		if err != nil {
 			return nil, fmt.Errorf("a server answered something unexpected: %w", err)
 		}
-		states = append(states, state)
+		c.clocks.add(state.Node, state.Time, asked)
+		states = append(slices.DeleteFunc(states, func(s nodeState) bool {
+			return s.Node == state.Node // it was started again
+		}), state)
 		leader, majority := leaderOf(states)
 		switch {
 		case leader != nil:
@@ -178,18 +179,22 @@ func notAnswering(states []nodeState) map[string]bool {
 // inbox receives the answers to all questions of a client in one subscription: servers tell each
 // other about every subscription.
 type inbox struct {
-	mu      sync.Mutex
-	prefix  string                        // of the subjects of the answers, "" without a subscription; guarded by mu
-	asked   uint64                        // how many questions were asked; guarded by mu
-	answers map[string]chan<- *natsgo.Msg // by the subject; guarded by mu
+	mu     sync.Mutex
+	prefix string // of the subjects of the answers, "" without a subscription; guarded by mu
+	asked  uint64 // how many questions were asked; guarded by mu
+	// waiting are the questions whose answers are awaited, by their subject; guarded by mu
+	waiting map[string]chan<- *natsgo.Msg
+	// late is called with answers to the last question that nobody awaits any more; guarded by mu
+	late func(*natsgo.Msg)
 }
 
 // maxAnswers is how many answers to a question can wait to be read. More are lost.
 const maxAnswers = 32
 
-// open returns a new subject for the answers to a question. The caller calls forget at the end.
-func (i *inbox) open(conn *natsgo.Conn) (subject string, answers <-chan *natsgo.Msg,
-	forget func(), err error) {
+// open returns a new subject for the answers to a question. The caller calls forget at the end; then
+// late is called with answers that still arrive before the next question.
+func (i *inbox) open(conn *natsgo.Conn, late func(*natsgo.Msg)) (subject string,
+	answers <-chan *natsgo.Msg, forget func(), err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.prefix == "" {
@@ -197,25 +202,35 @@ func (i *inbox) open(conn *natsgo.Conn) (subject string, answers <-chan *natsgo.
 		if _, err := conn.Subscribe(prefix+".*", i.receive); err != nil {
 			return "", nil, nil, err
 		}
-		i.prefix, i.answers = prefix, map[string]chan<- *natsgo.Msg{}
+		i.prefix, i.waiting = prefix, map[string]chan<- *natsgo.Msg{}
 	}
 	i.asked++
-	subject = i.prefix + "." + strconv.FormatUint(i.asked, 36)
+	subject = i.subject(i.asked)
 	channel := make(chan *natsgo.Msg, maxAnswers)
-	i.answers[subject] = channel
+	i.waiting[subject], i.late = channel, late
 	return subject, channel, func() {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		delete(i.answers, subject)
+		delete(i.waiting, subject)
 	}, nil
+}
+
+func (i *inbox) subject(question uint64) string {
+	return i.prefix + "." + strconv.FormatUint(question, 36)
 }
 
 func (i *inbox) receive(m *natsgo.Msg) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	select {
-	case i.answers[m.Subject] <- m:
-	default: // late: a nil channel is never ready
+	channel, waits := i.waiting[m.Subject]
+	switch {
+	case !waits && m.Subject == i.subject(i.asked):
+		i.late(m)
+	case waits:
+		select {
+		case channel <- m:
+		default:
+		}
 	}
 }
 
@@ -231,7 +246,7 @@ func (c *client) askNodes(ctx context.Context, q question) (answer, error) {
 		return answer{}, err
 	}
 	leader, err := c.collect(ctx, nodeSubject(c.name), body, len(c.nodes),
-		func(data []byte) (s nodeState, err error) { return s, json.Unmarshal(data, &s) })
+		decodeNode)
 	c.answered.Store(err == nil)
 	if errors.Is(err, errOlder) || errors.Is(err, natsgo.ErrNoResponders) {
 		return c.askServers(ctx, q)
@@ -242,6 +257,8 @@ func (c *client) askNodes(ctx context.Context, q question) (answer, error) {
 	c.contention.change(func(k *contention) { k.node = leader.Node })
 	return answer{leader.Head, leader.Messages, true}, nil
 }
+
+func decodeNode(data []byte) (s nodeState, err error) { return s, json.Unmarshal(data, &s) }
 
 // raftSubject is where all servers that somebody else runs are asked for the state of a Raft group,
 // and userSubject where the account of this user is asked for. The first one belongs to the system
@@ -309,6 +326,7 @@ func (c *client) askServers(ctx context.Context, q question) (a answer, err erro
 	if q.Count > 0 {
 		wait.Go(get)
 	}
+	asked := time.Now()
 	info, err := c.streamInfo(ctx, q.Stream)
 	wait.Wait()
 	if err == nil {
@@ -318,6 +336,9 @@ func (c *client) askServers(ctx context.Context, q question) (a answer, err erro
 		return a, err
 	}
 	a.head = info.State.LastSeq
+	if leader == nil { // otherwise all servers have shown their clocks
+		c.clocks.add("", info.TimeStamp, asked)
+	}
 	switch cluster := info.Cluster; {
 	case cluster == nil || len(cluster.Replicas) == 0 && cluster.Leader != "":
 		a.proven = true // no other server has it
@@ -381,7 +402,7 @@ func decodeRaft(data []byte, account, group string) (s nodeState, err error) {
 	if err := json.Unmarshal(data, &raft); err != nil {
 		return s, err
 	}
-	s.Node = raft.Server.Name
+	s.Node, s.Time = raft.Server.Name, raft.Server.Time
 	g, ok := raft.Data[account][group]
 	if !ok {
 		return s, nil

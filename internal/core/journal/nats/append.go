@@ -27,6 +27,12 @@ const (
 // servers has stored them.
 func (j *Journal) append(ctx context.Context, expected uint64,
 	events []signalbox.Event) (unknown bool, err error) {
+	return j.appendAfter(ctx, expected, events, j.checkTime)
+}
+
+// appendAfter is append with another check of the time.
+func (j *Journal) appendAfter(ctx context.Context, expected uint64, events []signalbox.Event,
+	checkTime func(context.Context, []signalbox.Event) error) (unknown bool, err error) {
 	start := time.Now()
 	a := &attempts{journal: j, expected: expected, id: appendID(rand.Uint64())}
 	for i := range events {
@@ -48,6 +54,9 @@ func (j *Journal) append(ctx context.Context, expected uint64,
 		if err != nil || len(events) == 0 {
 			return err
 		}
+		if err := checkTime(ctx, events); err != nil {
+			return err
+		}
 		return a.try(ctx)
 	})
 	if n := len(events); err == nil && n > 0 {
@@ -55,6 +64,27 @@ func (j *Journal) append(ctx context.Context, expected uint64,
 		j.raiseKnown(events[n-1].Seq)
 	}
 	return a.unknown, err
+}
+
+// ReplaceTail appends events of any time, for a log whose last event was written with a clock that
+// was ahead. The servers do not let anybody remove events.
+func (j *Journal) ReplaceTail(ctx context.Context, last signalbox.Hash, after uint64,
+	events []signalbox.Event) error {
+	return j.Do(ctx, func(ctx context.Context) error {
+		switch head, err := j.readHead(ctx); {
+		case err != nil:
+			return err
+		case head != after:
+			return signalbox.CodeFailed.Errorf(
+				"restore the ledger from a backup, or move it to another database with signalbox ledger migrate",
+				"events cannot be removed from a ledger in NATS")
+		case len(events) > 0 && events[0].Prev != last:
+			return driver.UsageError("event %d does not continue the log", events[0].Seq)
+		}
+		_, err := j.appendAfter(ctx, after, events,
+			func(context.Context, []signalbox.Event) error { return nil })
+		return err
+	}, "append after %d", after)
 }
 
 // previous returns the event that an append is to follow. If that is not the last one known, or if

@@ -438,7 +438,7 @@ func TestTwoLeaders(t *testing.T) {
 				mu        sync.Mutex
 				published [][]byte
 			)
-			info := fmt.Sprintf(`{"state":{"last_seq":%d}`, test.stored)
+			info := fmt.Sprintf(`{"ts":"2026-01-01T00:00:00Z","state":{"last_seq":%d}`, test.stored)
 			if test.replicated {
 				info += cluster
 			}
@@ -498,7 +498,7 @@ func untilProven(j *Journal, f func(*Journal) error, want error) (err error) {
 // A leader that was replaced may say that an event does not exist. Only an event that stays missing
 // is damage.
 func TestMissingEvent(t *testing.T) {
-	const missing, info = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`, `{"state":{"last_seq":3}}`
+	const missing, info = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`, `{"ts":"2026-01-01T00:00:00Z","state":{"last_seq":3}}`
 	event := testEvents(0, 1)[0]
 	found, err := json.Marshal(map[string]any{"message": message{Seq: 1,
 		Data: encodeEvent(1, &event)}})

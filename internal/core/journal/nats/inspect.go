@@ -47,6 +47,12 @@ func (j *Journal) inspect(ctx context.Context) ([]journal.Finding, error) {
 	}
 	findings = append(findings, j.inspectReplicas(info)...)
 	findings = append(findings, j.inspectSync())
+	if len(j.nodes) > 1 {
+		if err := j.retry(ctx, func() error { _, err := j.streamHead(ctx); return err }); err != nil {
+			return findings, err
+		}
+		findings = append(findings, j.inspectClocks())
+	}
 	rights, err := j.inspectRights(ctx)
 	if err != nil {
 		return findings, err
@@ -181,17 +187,17 @@ func (j *Journal) inspectRights(ctx context.Context) (journal.Finding, error) {
 	return journal.Finding{}, err
 }
 
-// Time returns the time of the server that leads the stream.
-func (j *Journal) Time(ctx context.Context) (time.Time, error) {
-	var info *jetstream.StreamInfo
-	err := j.Do(ctx, func(ctx context.Context) error {
-		return j.retry(ctx, func() (err error) {
-			info, err = j.streamInfo(ctx, j.name)
-			return err
-		})
+// Time returns the median of the clocks of the servers that answer.
+func (j *Journal) Time(ctx context.Context) (now time.Time, err error) {
+	err = j.Do(ctx, func(ctx context.Context) error {
+		_, err := j.readHead(ctx)
+		if err == nil {
+			var ok bool
+			if now, ok = median(j.clocks.recent()); !ok {
+				err = errAttemptTimeout
+			}
+		}
+		return err
 	}, "read the clock of the server")
-	if err != nil {
-		return time.Time{}, err
-	}
-	return info.TimeStamp, nil
+	return now, err
 }

@@ -81,6 +81,7 @@ type client struct {
 	name     string // of the stream with the events
 	requests requests
 	inbox    inbox
+	clocks   clocks
 	raft     raftGroups
 	node     *node    // of this process; nil if it has none
 	embedded bool     // the servers are nodes of a cluster
@@ -106,7 +107,10 @@ type lastEvent struct {
 	seen time.Time // when the call began that returned it
 }
 
-var _ journal.Log = (*Journal)(nil)
+var (
+	_ journal.Log      = (*Journal)(nil)
+	_ journal.Expecter = (*Journal)(nil)
+)
 
 // Open opens a journal in servers that run already. The address is nats://HOST:PORT,…/NAME with the
 // parameters that docs/reference/configuration.md lists.

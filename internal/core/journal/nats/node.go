@@ -253,7 +253,8 @@ type node struct {
 	log     *slog.Logger
 	lock    *os.File
 	quit    chan struct{}
-	done    chan struct{} // closed when the server has ended
+	done    chan struct{}    // closed when the server has ended
+	clock   func() time.Time // for tests; nil means the clock of this machine
 
 	mu      sync.Mutex
 	stopped bool  // guarded by mu

@@ -67,10 +67,13 @@ func (q *question) request() messageRequest {
 // be smaller than the maximum size of a message, which is 1 MiB.
 const maxAnswer = 256 << 10
 
-// respond makes the server of this process answer questions. It does so until the server ends.
+// respond makes the server of this process answer questions, and watches its clock. It does so until
+// the server ends.
 func (n *node) respond(s *server.Server) error {
+	closed := make(chan struct{})
 	conn, err := natsgo.Connect("", natsgo.InProcessServer(s), natsgo.NoReconnect(),
-		natsgo.Name("signalbox node"), natsgo.Timeout(tlsSeconds*time.Second))
+		natsgo.Name("signalbox node"), natsgo.Timeout(tlsSeconds*time.Second),
+		natsgo.ClosedHandler(func(*natsgo.Conn) { close(closed) }))
 	if err != nil {
 		return err
 	}
@@ -95,13 +98,17 @@ func (n *node) respond(s *server.Server) error {
 	}
 	if err != nil {
 		conn.Close()
+		return err
 	}
-	return err
+	if len(n.cluster.Nodes) > 1 {
+		go n.watchClock(s, conn, closed)
+	}
+	return nil
 }
 
 // state answers a question from the server of this process alone.
 func (n *node) state(s *server.Server, q question) nodeState {
-	a := nodeState{Node: n.cluster.Node, Time: time.Now()}
+	a := nodeState{Node: n.cluster.Node, Time: n.now()}
 	if q.Older {
 		a.Older = older(s)
 	}

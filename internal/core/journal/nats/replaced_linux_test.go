@@ -8,7 +8,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,6 +117,7 @@ type distantNodes struct {
 	network
 	maps    map[string]map[string]string // the addresses as each node has them
 	servers map[string]*nodeServer
+	clocks  map[string]*atomic.Int64 // how far the clock of each node is ahead
 }
 
 func startDistant(t *testing.T) *distantNodes {
@@ -123,7 +126,7 @@ func startDistant(t *testing.T) *distantNodes {
 	must.Succeed(t, err)
 	c := &distantNodes{newCluster(t, 3), network{delays: map[string]time.Duration{},
 		gates: map[string]chan struct{}{}}, map[string]map[string]string{},
-		map[string]*nodeServer{}}
+		map[string]*nodeServer{}, map[string]*atomic.Int64{}}
 	port := 7000
 	address := func(offset int) string { return fmt.Sprintf("%s:%d", host, port+offset) }
 	for name := range c.Nodes {
@@ -153,6 +156,9 @@ func startDistant(t *testing.T) *distantNodes {
 		must.Succeed(t, err)
 		n := &node{cluster: cluster, tls: config, log: slog.New(slog.DiscardHandler), lock: lock,
 			quit: make(chan struct{}), done: make(chan struct{})}
+		ahead := &atomic.Int64{}
+		c.clocks[name] = ahead
+		n.clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 		s, err := n.start(nil)
 		must.Succeed(t, err)
 		go n.run(s)
@@ -251,5 +257,42 @@ func TestReplacedLeader(t *testing.T) {
 				t.Errorf("head is %d, %v after the network was repaired, want 17", head, err)
 			}
 		})
+	}
+}
+
+// A leader whose clock is the only one that is wrong gives up leadership, and doctor names it.
+func TestLeaderWithWrongClock(t *testing.T) {
+	t.Parallel()
+	c := startDistant(t)
+	j := c.join(t, "a", 2*time.Minute)
+	must.Succeed(t, j.Append(t.Context(), 0, testEvents(0, 1)))
+	c.awaitReplicas(t, j)
+	info, err := j.streamInfo(t.Context(), j.name)
+	must.Succeed(t, err)
+	wrong := info.Cluster.Leader
+	c.clocks[wrong].Store(int64(2 * time.Hour))
+	for leader := wrong; leader == wrong || leader == ""; {
+		time.Sleep(10 * time.Millisecond)
+		info, err := j.streamInfo(t.Context(), j.name)
+		if err == nil && info.Cluster != nil {
+			leader = info.Cluster.Leader
+		}
+	}
+	for {
+		finding := j.inspectClocks()
+		if finding.Level == journal.Problem && strings.Contains(finding.Detail, wrong+" +7200.") {
+			break
+		}
+		if _, err := j.Head(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := testEvents(1, 1)
+	now[0].Time = time.Now().UTC()
+	must.Succeed(t, j.Append(t.Context(), 1, now))
+	now = testEvents(2, 1)
+	now[0].Time = time.Now().Add(time.Hour).UTC()
+	if err := j.Append(t.Context(), 2, now); !errors.Is(err, journal.ErrClockSkew) {
+		t.Errorf("an event that is as far ahead as one of three clocks: %v", err)
 	}
 }
