@@ -38,17 +38,19 @@ const (
 // turnSubject returns the subject at which the process that runs a node is asked for a turn.
 func turnSubject(box, node string) string { return "signalbox." + box + ".turn." + node }
 
-// turnRequest asks for a turn and for the events after an event, or gives a turn back.
+// turnRequest asks for a turn and for the events after an event, for these events at once, or gives
+// a turn back.
 type turnRequest struct {
 	After uint64 `json:"after"`
+	Now   bool   `json:"now,omitempty"`
 	Done  bool   `json:"done,omitempty"`
 }
 
 // turns are the turns of one box that this node gives.
 type turns struct {
-	node   *node
-	server *server.Server
-	stream string
+	// answer sends a process the events that it asks for. It returns the last event, and whether
+	// this node is the leader.
+	answer func(waiting) (head uint64, leads bool)
 
 	mu      sync.Mutex
 	waiting []waiting // guarded by mu
@@ -65,17 +67,17 @@ type waiting struct {
 }
 
 // ask adds a process to those that wait, or ends the turn of one that needs it no more.
-func (t *turns) ask(m *natsgo.Msg) {
-	var r turnRequest
-	if json.Unmarshal(m.Data, &r) != nil {
+func (t *turns) ask(w waiting) {
+	if w.Now {
+		t.answer(w)
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.Done {
+	if w.Done {
 		t.taken = false
 	} else {
-		t.waiting = append(t.waiting, waiting{r, m})
+		t.waiting = append(t.waiting, w)
 	}
 	t.next()
 }
@@ -96,16 +98,9 @@ func (t *turns) next() {
 	for !t.taken && len(t.waiting) > 0 {
 		first := t.waiting[0]
 		t.waiting = t.waiting[1:]
-		state := t.node.state(t.server,
-			question{Stream: t.stream, After: first.After, Count: maxRead})
-		answer, err := json.Marshal(state)
-		if err == nil {
-			err = first.reply.Respond(answer)
-		}
-		if err != nil || !state.Leader {
+		if t.after, t.taken = t.answer(first); !t.taken {
 			continue
 		}
-		t.taken, t.after = true, state.Head
 		t.given++
 		given := t.given
 		time.AfterFunc(turnTime, func() { t.expire(given) })
@@ -130,12 +125,22 @@ func (n *node) giveTurns(s *server.Server, conn *natsgo.Conn) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if boxes[box] == nil {
-			boxes[box] = &turns{node: n, server: s, stream: box}
+			boxes[box] = &turns{answer: func(w waiting) (uint64, bool) {
+				state := n.state(s, question{Stream: box, After: w.After, Count: maxRead})
+				text, err := json.Marshal(state)
+				if err == nil {
+					err = w.reply.Respond(text)
+				}
+				return state.Head, err == nil && state.Leader
+			}}
 		}
 		return boxes[box]
 	}
 	_, err := conn.Subscribe(turnSubject("*", n.cluster.Node), func(m *natsgo.Msg) {
-		turnsOf(boxOf(m.Subject)).ask(m)
+		var r turnRequest
+		if json.Unmarshal(m.Data, &r) == nil {
+			turnsOf(boxOf(m.Subject)).ask(waiting{r, m})
+		}
 	})
 	if err != nil {
 		return err
@@ -179,12 +184,23 @@ var errNoTurn = errors.New("no turn")
 // takeTurn waits for the turn of this process, and returns the messages with the events after an
 // event.
 func (c *client) takeTurn(ctx context.Context, after uint64) ([]message, error) {
+	messages, err := c.askLeader(ctx, turnRequest{After: after})
+	if err == nil {
+		c.contention.change(func(k *contention) { k.turn = true })
+	}
+	return messages, err
+}
+
+// askLeader asks the node that has led the stream last. What it returns is in the log, even if the
+// node was replaced as the leader: it stores only what a majority has accepted. But there may be
+// more.
+func (c *client) askLeader(ctx context.Context, r turnRequest) ([]message, error) {
 	var node string
 	c.contention.change(func(k *contention) { node = k.node })
 	if node == "" {
 		return nil, errNoTurn
 	}
-	body, err := json.Marshal(turnRequest{After: after})
+	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +215,6 @@ func (c *client) takeTurn(ctx context.Context, after uint64) ([]message, error) 
 		c.contention.change(func(k *contention) { k.node = "" })
 		return nil, errNoTurn
 	}
-	c.contention.change(func(k *contention) { k.turn = true })
 	return state.Messages, nil
 }
 
