@@ -192,7 +192,8 @@ type inbox struct {
 const maxAnswers = 32
 
 // open returns a new subject for the answers to a question. The caller calls forget at the end; then
-// late is called with answers that still arrive before the next question.
+// late is called with answers that were not read, and with those that arrive before the next
+// question.
 func (i *inbox) open(conn *natsgo.Conn, late func(*natsgo.Msg)) (subject string,
 	answers <-chan *natsgo.Msg, forget func(), err error) {
 	i.mu.Lock()
@@ -212,6 +213,9 @@ func (i *inbox) open(conn *natsgo.Conn, late func(*natsgo.Msg)) (subject string,
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		delete(i.waiting, subject)
+		for len(channel) > 0 {
+			late(<-channel)
+		}
 	}, nil
 }
 

@@ -77,3 +77,23 @@ func TestAppendAhead(t *testing.T) {
 		t.Errorf("head is %d, %v", head, err)
 	}
 }
+
+// Clocks are also known from answers that nobody waits for any more.
+func TestClockOfLateAnswer(t *testing.T) {
+	j := fakeServer(t, Options{patience: time.Minute}, nil)
+	states := led(7)
+	for i := range states {
+		states[i].Time = time.Now().Add(time.Duration(i) * time.Hour)
+	}
+	fakeNodes(t, j, states)
+	if _, err := j.Head(t.Context()); err != nil { // two answers are enough
+		t.Fatal(err)
+	}
+	for j.clocks.recent()["c"].there.IsZero() {
+		time.Sleep(time.Millisecond)
+	}
+	if found := j.inspectClocks(); found.Level != journal.Problem || found.Fix == "" ||
+		!strings.Contains(found.Detail, "a -3600.0s b +0.0s c +3600.0s") {
+		t.Errorf("%+v", found)
+	}
+}
