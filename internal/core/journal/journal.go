@@ -44,8 +44,8 @@ var (
 	ErrClockSkew = errors.New("clock_skew")
 )
 
-// Missed is ErrConflict with the events that the caller has not read, or the first of them: those
-// that follow the event that it expected to be the last.
+// Missed is ErrConflict with the events that the caller has not read: those that follow the event
+// that it expected to be the last.
 type Missed struct{ Events []signalbox.Event }
 
 func (m *Missed) Error() string { return ErrConflict.Error() }

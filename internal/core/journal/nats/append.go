@@ -40,8 +40,8 @@ func (j *Journal) appendAfter(ctx context.Context, expected uint64, events []sig
 	}
 	if len(events) > 0 && j.contention.needsTurn() {
 		began := time.Now()
-		if messages, err := j.takeTurn(ctx, expected); err == nil && len(messages) > 0 {
-			return false, a.compare(messages, began)
+		if found, err := j.takeTurn(ctx, expected); err == nil && len(found.messages) > 0 {
+			return false, a.compare(found, began)
 		}
 	}
 	err = j.retry(ctx, func() error {
@@ -147,20 +147,18 @@ func (a *attempts) try(ctx context.Context) error {
 // does not know it yet, and also its successor.
 func (a *attempts) resolve(ctx context.Context) error {
 	j, began := a.journal, time.Now()
-	messages, err := j.takeTurn(ctx, a.expected)
+	found, err := j.takeTurn(ctx, a.expected)
 	if errors.Is(err, errNoTurn) {
-		var found answer
 		found, err = j.ask(ctx, question{Stream: j.name, After: a.expected, Count: maxRead})
-		if messages = found.messages; err == nil && len(messages) == 0 && found.head > a.expected {
-			err = found.missing(a.expected + 1)
-		}
 	}
 	switch {
 	case err != nil:
-	case len(messages) == 0: // the leader has others in its queue, and they may still fail
+	case len(found.messages) > 0:
+		return a.compare(found, began)
+	case found.head > a.expected:
+		err = found.missing(a.expected + 1)
+	default: // the leader has others in its queue, and they may still fail
 		err = errPending
-	default:
-		return a.compare(messages, began)
 	}
 	a.unknown = a.unknown || j.replicated.Load()
 	return err

@@ -105,8 +105,8 @@ func (r *reading) askLeader(ctx context.Context) error {
 	}
 	if known := r.journal.known.Load(); !unconfirmed && known > r.last() {
 		if found, err := r.journal.askLeader(ctx, turnRequest{After: r.last(), Now: true}); err == nil &&
-			len(found) > 0 {
-			err := r.addAll(found)
+			len(found.messages) > 0 {
+			err := r.addAll(found.messages)
 			r.confirmed, r.end = len(r.events), r.last() >= known
 			return err
 		}

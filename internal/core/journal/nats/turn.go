@@ -183,26 +183,26 @@ var errNoTurn = errors.New("no turn")
 
 // takeTurn waits for the turn of this process, and returns the messages with the events after an
 // event.
-func (c *client) takeTurn(ctx context.Context, after uint64) ([]message, error) {
-	messages, err := c.askLeader(ctx, turnRequest{After: after})
+func (c *client) takeTurn(ctx context.Context, after uint64) (answer, error) {
+	a, err := c.askLeader(ctx, turnRequest{After: after})
 	if err == nil {
 		c.contention.change(func(k *contention) { k.turn = true })
 	}
-	return messages, err
+	return a, err
 }
 
 // askLeader asks the node that has led the stream last. What it returns is in the log, even if the
 // node was replaced as the leader: it stores only what a majority has accepted. But there may be
 // more.
-func (c *client) askLeader(ctx context.Context, r turnRequest) ([]message, error) {
+func (c *client) askLeader(ctx context.Context, r turnRequest) (answer, error) {
 	var node string
 	c.contention.change(func(k *contention) { node = k.node })
 	if node == "" {
-		return nil, errNoTurn
+		return answer{}, errNoTurn
 	}
 	body, err := json.Marshal(r)
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, turnPatience)
 	defer cancel()
@@ -213,9 +213,9 @@ func (c *client) askLeader(ctx context.Context, r turnRequest) ([]message, error
 	}
 	if err != nil || !state.Leader {
 		c.contention.change(func(k *contention) { k.node = "" })
-		return nil, errNoTurn
+		return answer{}, errNoTurn
 	}
-	return state.Messages, nil
+	return answer{head: state.Head, messages: state.Messages}, nil
 }
 
 // endTurn gives a turn back that this process does not need.
@@ -235,11 +235,12 @@ func (c *client) endTurn() {
 }
 
 // compare compares an append with the messages that the log has in its place. It returns nil if they
-// are those of the append, whose events are stored all together, and otherwise *journal.Missed.
-func (a *attempts) compare(messages []message, began time.Time) error {
-	j, events := a.journal, make([]signalbox.Event, len(messages))
-	for i := range messages {
-		e, id, err := decodeEvent(a.expected+1+uint64(i), messages[i].Data)
+// are those of the append, whose events are stored all together, and otherwise journal.ErrConflict,
+// if possible as *journal.Missed.
+func (a *attempts) compare(found answer, began time.Time) error {
+	j, events := a.journal, make([]signalbox.Event, len(found.messages))
+	for i := range events {
+		e, id, err := decodeEvent(a.expected+1+uint64(i), found.messages[i].Data)
 		switch {
 		case err != nil:
 			return err
@@ -251,6 +252,9 @@ func (a *attempts) compare(messages []message, began time.Time) error {
 		events[i] = e
 	}
 	last := &events[len(events)-1]
+	if found.head > last.Seq { // too many for one answer
+		return fmt.Errorf("%w: it ends at event %d", journal.ErrConflict, found.head)
+	}
 	j.contention.change(func(k *contention) { k.missed = time.Now() })
 	j.remember(last, began)
 	j.raiseKnown(last.Seq)
