@@ -44,6 +44,13 @@ var (
 	ErrClockSkew = errors.New("clock_skew")
 )
 
+// Missed is ErrConflict with the events that the caller has not read: those that follow the event
+// that it expected to be the last.
+type Missed struct{ Events []signalbox.Event }
+
+func (m *Missed) Error() string { return ErrConflict.Error() }
+func (m *Missed) Unwrap() error { return ErrConflict }
+
 // MaxAhead is how far the time of an event may be ahead of the clock of the database, and how far
 // the clock of a machine may jump.
 const MaxAhead = 5 * time.Second
@@ -77,7 +84,7 @@ type Journal interface {
 type Log interface {
 	// Append stores events after expected, the sequence number of the last event that the caller
 	// has read. If that is not the last event of the log, Append stores nothing and returns
-	// ErrConflict. Either all events are stored or none. When Append returns nil they are on stable
+	// ErrConflict, which may be a *Missed. Either all events are stored or none. When Append returns nil they are on stable
 	// storage: neither a power failure nor kill -9 loses them.
 	//
 	// The caller sets every field: Seq is expected+1 and so on, and Prev and Hash form a chain. The

@@ -258,6 +258,7 @@ func (c *client) askNodes(ctx context.Context, q question) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	c.contention.change(func(k *contention) { k.node = leader.Node })
 	return answer{leader.Head, leader.Messages, true}, nil
 }
 

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"signalbox"
-	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/driver"
 )
 
@@ -37,6 +37,12 @@ func (j *Journal) appendAfter(ctx context.Context, expected uint64, events []sig
 	a := &attempts{journal: j, expected: expected, id: appendID(rand.Uint64())}
 	for i := range events {
 		a.messages = append(a.messages, encodeEvent(a.id, &events[i]))
+	}
+	if len(events) > 0 && j.contention.needsTurn() {
+		began := time.Now()
+		if found, err := j.takeTurn(ctx, expected); err == nil && len(found.messages) > 0 {
+			return false, a.compare(found, began)
+		}
 	}
 	err = j.retry(ctx, func() error {
 		// Before every attempt: the log may have lost events, and got others, while the servers
@@ -117,6 +123,7 @@ type attempts struct {
 
 // try sends the messages once.
 func (a *attempts) try(ctx context.Context) error {
+	a.journal.contention.change(func(k *contention) { k.turn = false }) // it is used now
 	ack, err := a.send(ctx)
 	switch {
 	case err == nil:
@@ -140,22 +147,19 @@ func (a *attempts) try(ctx context.Context) error {
 // earlier attempt was stored, or the messages reached a server that was replaced as the leader and
 // does not know it yet, and also its successor.
 func (a *attempts) resolve(ctx context.Context) error {
-	j, last := a.journal, a.expected+uint64(len(a.messages))
-	found, err := j.ask(ctx, question{Stream: j.name, After: last - 1, Count: 1})
+	j, began := a.journal, time.Now()
+	found, err := j.takeTurn(ctx, a.expected)
+	if errors.Is(err, errNoTurn) {
+		found, err = j.ask(ctx, question{Stream: j.name, After: a.expected, Count: maxRead})
+	}
 	switch {
 	case err != nil:
 	case len(found.messages) > 0:
-		_, id, err := decodeEvent(last, found.messages[0].Data)
-		if err != nil || id == a.id {
-			return err
-		}
-		return fmt.Errorf("%w: event %d is another one", journal.ErrConflict, last)
-	case found.head == a.expected: // the leader has others in its queue, and they may still fail
+		return a.compare(found, began)
+	case found.head > a.expected:
+		err = found.missing(a.expected + 1)
+	default: // the leader has others in its queue, and they may still fail
 		err = errPending
-	case found.head >= last:
-		err = found.missing(last)
-	default:
-		return fmt.Errorf("%w: it ends at event %d", journal.ErrConflict, found.head)
 	}
 	a.unknown = a.unknown || j.replicated.Load()
 	return err

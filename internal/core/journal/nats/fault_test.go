@@ -453,17 +453,17 @@ func TestTwoLeaders(t *testing.T) {
 				},
 				"$JS.API.STREAM.INFO.shop": respond(info + "}"),
 				"$JS.API.STREAM.MSG.GET.shop": func(m *natsgo.Msg) {
-					if test.stored < len(events) {
+					if test.stored == 0 {
 						_ = m.Respond([]byte(none))
 						return
 					}
 					mu.Lock()
 					defer mu.Unlock()
-					data := published[len(published)-1]
+					data := published[len(published)-2]
 					if !test.own {
-						data = encodeEvent(1, &events[1])
+						data = encodeEvent(1, &events[0])
 					}
-					text, err := json.Marshal(map[string]any{"message": message{Seq: 2,
+					text, err := json.Marshal(map[string]any{"message": message{Seq: 1,
 						Data: data}})
 					if err != nil {
 						t.Error(err)

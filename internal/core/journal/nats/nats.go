@@ -93,6 +93,8 @@ type client struct {
 	replicated atomic.Bool   // the stream with the events has more than one replica
 	answered   atomic.Bool   // the nodes have answered the last question
 
+	contention contention
+
 	mu        sync.Mutex
 	last      lastEvent // the last event that was read or appended; guarded by mu
 	forgotten time.Time // what was seen before it is not to be remembered; guarded by mu

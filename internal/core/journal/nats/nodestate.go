@@ -91,6 +91,9 @@ func (n *node) respond(s *server.Server) error {
 		}
 	})
 	if err == nil {
+		err = n.giveTurns(s, conn)
+	}
+	if err == nil {
 		err = conn.Flush()
 	}
 	if err != nil {

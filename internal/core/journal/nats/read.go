@@ -40,6 +40,7 @@ func (j *Journal) read(ctx context.Context, after uint64, limit,
 }
 
 func (j *Journal) readHead(ctx context.Context) (head uint64, err error) {
+	j.endTurn() // what was decided in it stores nothing
 	err = j.retry(ctx, func() (err error) {
 		head, err = j.streamHead(ctx)
 		return err
@@ -102,6 +103,14 @@ func (r *reading) askLeader(ctx context.Context) error {
 	if unconfirmed {
 		q.After, q.Count = q.After-1, q.Count+1
 	}
+	if known := r.journal.known.Load(); !unconfirmed && known > r.last() {
+		if found, err := r.journal.askLeader(ctx, turnRequest{After: r.last(), Now: true}); err == nil &&
+			len(found.messages) > 0 {
+			err := r.addAll(found.messages)
+			r.confirmed, r.end = len(r.events), r.last() >= known
+			return err
+		}
+	}
 	a, err := r.journal.ask(ctx, q)
 	if err != nil {
 		return err
@@ -113,18 +122,26 @@ func (r *reading) askLeader(ctx context.Context) error {
 		}
 		a.messages = a.messages[1:]
 	}
-	for i := range a.messages {
-		if r.full {
-			break
-		}
-		if err := r.add(a.messages[i].Data); err != nil {
-			return err
-		}
+	if err := r.addAll(a.messages); err != nil {
+		return err
 	}
 	if !unconfirmed && len(a.messages) == 0 && a.head > r.last() {
 		return a.missing(r.last() + 1)
 	}
 	r.confirmed, r.end = len(r.events), r.last() >= a.head
+	return nil
+}
+
+// addAll adds messages until there are enough.
+func (r *reading) addAll(messages []message) error {
+	for i := range messages {
+		if r.full || len(r.events) == r.limit {
+			break
+		}
+		if err := r.add(messages[i].Data); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
