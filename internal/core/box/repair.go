@@ -128,9 +128,8 @@ func (l *Ledger) replaceTail(ctx context.Context, keep uint64, last signalbox.Ha
 	c rules.Command) error {
 	repairer, ok := l.database().(journal.Repairer)
 	if !ok {
-		return signalbox.CodeFailed.Errorf(
-			"restore the ledger from a backup, or move it to another database with signalbox ledger migrate",
-			"events cannot be removed from this kind of ledger")
+		return signalbox.CodeFailed.Errorf("restore the ledger from a backup",
+			"a ledger in this kind of database cannot be repaired")
 	}
 	valid := &fork{Journal: l.Journal, base: keep}
 	e, err := engine.Open(ctx, valid, &engine.Options{Now: l.options.Now, Log: l.options.Log})
@@ -177,14 +176,6 @@ func (l *Ledger) FindAhead(ctx context.Context) (*Ahead, error) {
 
 // CorrectClock records that the time of the ledger is ahead, and sets it back.
 func (l *Ledger) CorrectClock(ctx context.Context, ahead *Ahead, reason, actor string) error {
-	c := rules.CorrectClock{To: ahead.Clock, Reason: reason, Actor: actor}
-	if _, ok := l.database().(journal.Repairer); ok { // which may refuse the event from others
-		return l.replaceTail(ctx, ahead.last.Seq, ahead.last.Hash, c)
-	}
-	e, err := l.openWithoutMemory(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = e.Do(ctx, c)
-	return errors.Join(err, e.Close())
+	return l.replaceTail(ctx, ahead.last.Seq, ahead.last.Hash,
+		rules.CorrectClock{To: ahead.Clock, Reason: reason, Actor: actor})
 }
