@@ -24,9 +24,9 @@ func (ledgerRepairCommand) Help() string {
 
 Without --clock, it removes events at the end of the ledger that are not valid: a program that has the password of the database appended an event with a wrong hash, or one that cannot follow the events before it. No signalbox has applied such events. They are kept in a file of the box, removed-TIME.jsonl, and LedgerRepaired records on the ledger which they were. Nothing is removed that may have been valid: an event that was signed, or that this machine has applied, or after which an intact event follows. Then something was changed or damaged, and you restore a backup. Run the command on the machine with the signing key.
 
-With --clock, it sets the time of the ledger back. The time of a ledger never runs backwards, so one event from a machine whose clock is ahead gives all later events its time, and leases do not expire before it. Correct the clocks first. ClockCorrected records the right time, which is that of the database, or for a ledger in a file that of this machine. Leases, rate limits and pauses keep what was left of them. Older versions of signalbox cannot continue the ledger then.
+With --clock, it sets the time of the ledger back. The time of a ledger never runs backwards, so one event from a machine whose clock is ahead gives all later events its time, and leases do not expire before it. Correct the clocks first. ClockCorrected records the right time, which is that of the database, or for a ledger in a file that of this machine. Leases, rate limits and pauses keep what was left of them.
 
-On PostgreSQL only the owner of the ledger can repair it. Events cannot be removed from JetStream: restore a backup there. Restart the processes of the box afterwards.
+On PostgreSQL only the owner of the ledger can repair it. Events cannot be removed from JetStream: restore a backup there. Restart the processes of the box afterwards. Versions of signalbox that do not know the two events refuse a ledger that was repaired.
 
 Examples:
 
