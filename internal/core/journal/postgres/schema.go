@@ -144,16 +144,18 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
 	n integer := pg_catalog.cardinality(hashes);
 	stored integer;
+	latest double precision;
 	continues pg_catalog.bytea := prevs[1]; -- without the schema, it could be a type of the caller, whose checks would run as the owner
 BEGIN
 	` + setNames + `
+	latest := LATEST;
 	` + lock + `
 	IF ` + mayAppend("") + ` AND prevs[2:n] = hashes[1:n-1] AND array_lower(hashes, 1) = 1 AND array_lower(times, 1) = 1 THEN
 		INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
 		SELECT expected + u.number, u.time, u.type, u.work, u.session, u.actor, u.data, u.prev, u.hash
 		FROM ROWS FROM (unnest(times, types, works, sessions, actors, datas, prevs, hashes)) WITH ORDINALITY
 			AS u(time, type, work, session, actor, data, prev, hash, number)
-		WHERE u.time BETWEEN coalesce(times[u.number - 1], (SELECT time FROM BOX.events WHERE seq = expected AND type <> CLOCKCORRECTED), u.time) AND LATEST
+		WHERE u.time BETWEEN coalesce(times[u.number - 1], (SELECT time FROM BOX.events WHERE seq = expected AND type <> CLOCKCORRECTED), u.time) AND latest
 			AND u.type <> CLOCKCORRECTED
 			AND u.hash = ` + hashOf("expected + u.number", "u.time", "u.type", "u.work", "u.session", "u.actor", "u.data", "u.prev") + `;
 		GET DIAGNOSTICS stored = ROW_COUNT;
@@ -213,7 +215,7 @@ var latest = fmt.Sprintf("((date_part('epoch', clock_timestamp()) + %g) * 1e9)",
 //
 // For a time before 1970 it is another hash, so that no event has such a time.
 func hashOf(seq, nanoseconds string, fields ...string) string {
-	time := fmt.Sprintf(`(%s || to_char(%s %% 1000, 'FM000"Z"'))::bytea`,
+	time := fmt.Sprintf(`(%s || substr((%s %% 1000 + 1000)::text, 2) || 'Z')::bytea`,
 		utc(nanoseconds, "SS.US"), nanoseconds)
 	fields = append([]string{"int8send(" + seq + ")", time}, fields...)
 	return fmt.Sprintf(`sha256('\x%x'::bytea || substr(array_send(ARRAY[''::bytea, %s]), 21))`,
