@@ -127,6 +127,16 @@ type Log interface {
 	Close() error
 }
 
+// Repairer is implemented by journals whose last events can be removed, by who owns the log.
+type Repairer interface {
+	// ReplaceTail replaces the events that follow the event after by others, if last is still the
+	// last event of the log: otherwise it changes nothing and returns ErrConflict. The new events
+	// continue the log, and may have any time. When it returns nil they are on stable storage. After
+	// another error it is unknown whether the events were replaced; calling it again is safe.
+	ReplaceTail(ctx context.Context, last signalbox.Hash, after uint64,
+		events []signalbox.Event) error
+}
+
 // Blob is an open blob. Its methods may be called concurrently.
 type Blob interface {
 	io.ReaderAt
