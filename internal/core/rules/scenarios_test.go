@@ -11,6 +11,7 @@ import (
 // to show how, and is removed after the release that has its file.
 var scenarios = []scenario{
 	{"full-life", "Work goes from DRAFT to COMPLETED, each phase by a session of the role that may claim it.", fullLife},
+	{"merge-train", "Four tasks are merged together: two pass, one fails, one waits. Their leases are renewed by heartbeats, and those of the next train expire.", mergeTrain},
 }
 
 type scenario struct {
@@ -40,4 +41,30 @@ func fullLife(b *box) {
 		b.do(Exit{Session: session, Signal: signal, Blob: signalbox.Hash{byte(i + 1)},
 			Offset: int64(100 * i)})
 	}
+}
+
+func mergeTrain(b *box) {
+	b.do(Configure{policy(), "op"})
+	b.do(plan(1, todo("t1"), todo("t2"), todo("t3"), todo("t4")))
+	b.checkCommit("B-1", sha("base1"), sha("base1"))
+	for _, work := range []string{"t1", "t2", "t3", "t4"} {
+		b.toMerge(work, sha("commit "+work))
+	}
+	a, _, merges := b.couple(10)
+	b.pass(time.Minute)
+	beat := Heartbeat{Actor: "crew"}
+	for _, m := range merges {
+		beat.Epochs = append(beat.Epochs, m.Epoch)
+	}
+	b.do(beat)
+	b.do(PrepareTrain{a.Session, sha("tree"), merges[:2]})
+	b.do(ReportTrain{Session: a.Session, Merges: merges[:2], Moves: true,
+		Rows:   []CheckRow{{Check: "test", Environment: "local", Passed: true, Millis: 10}},
+		Failed: merges[2].Epoch, Refusal: "merged into the base it fails: test in local",
+		Body: signalbox.Hash{9}, Waiting: []uint64{merges[3].Epoch}})
+	b.toMerge("t3", sha("another commit"))
+	a, _, merges = b.couple(10)
+	b.do(PrepareTrain{a.Session, sha("another tree"), merges})
+	b.pass(signalbox.DefaultLeaseTTL)
+	b.do(Expire{})
 }
