@@ -113,7 +113,7 @@ func (s settings) withProgram(part string, f func(dir, program string) error) er
 	return s.inFolder(part, func(dir string) error {
 		program := filepath.Join(dir, "signalbox")
 		if out, err := exec.Command("go", "build", "-trimpath", "-o", program,
-			"./cmd/signalbox").CombinedOutput(); err != nil {
+			"signalbox/cmd/signalbox").CombinedOutput(); err != nil {
 			return fmt.Errorf("build the program: %w: %s", err, out)
 		}
 		return f(dir, program)
