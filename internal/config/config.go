@@ -106,6 +106,12 @@ type Lease struct {
 // Short returns how long the lease of a check or a merge lives if other machines share the ledger.
 func (l Lease) Short() time.Duration { return min(l.Checks, l.TTL) }
 
+// LeaseMargin returns how long before a lease expires its programs are ended if the lease could not
+// be renewed: two agents must never do the same work. A third of it covers clocks that differ, a
+// third programs that are slow to end, and a third other delays. Each third is 5 seconds for a lease
+// of 45 seconds.
+func LeaseMargin(ttl time.Duration) time.Duration { return min(30*time.Second, ttl/3) }
+
 // DefaultLeaseChecks lets another machine take over within a minute.
 const DefaultLeaseChecks = 45 * time.Second
 

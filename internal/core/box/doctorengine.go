@@ -139,7 +139,7 @@ func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) er
 	switch margin := d.leaseMargin(ctx); {
 	case certain > margin:
 		d.add(Problem, "clock skew", fix,
-			"the clock of this machine is %s %s that of the database: agents are ended only %s before their lease expires, so two agents may work on one task", rounded, what, margin)
+			"the clock of this machine is %s %s that of the database: checks and agents may be ended only %s before their lease expires, so two machines may work on one task", rounded, what, margin)
 	case certain > noticeableSkew:
 		d.add(Warning, "clock skew", fix, "the clock of this machine is %s %s that of the database",
 			rounded, what)
@@ -149,12 +149,12 @@ func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) er
 	return nil
 }
 
-// leaseMargin returns how long before its lease expires an agent is stopped if the lease cannot be
-// renewed. Package crew does so.
+// leaseMargin returns how long before the shortest lease expires its programs are ended if it cannot
+// be renewed.
 func (d *doctor) leaseMargin(ctx context.Context) time.Duration {
-	ttl := config.Default().Lease.TTL
+	lease := config.Default().Lease
 	if settings, err := d.load(ctx, d.Dir); err == nil {
-		ttl = settings.Lease.TTL
+		lease = settings.Lease
 	}
-	return min(30*time.Second, ttl/6)
+	return config.LeaseMargin(lease.Short())
 }

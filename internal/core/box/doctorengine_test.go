@@ -96,12 +96,12 @@ func TestDoctorClockSkew(t *testing.T) {
 		detail string
 	}{
 		{4 * time.Second, Healthy, "4"}, {-4 * time.Second, Healthy, "4"},
-		{20 * time.Second, Warning, "20s behind"}, {-20 * time.Second, Warning, "20s ahead of"},
-		{time.Hour, Problem, "behind that of the database: agents are ended only 30s before"},
+		{10 * time.Second, Warning, "10s behind"}, {-10 * time.Second, Warning, "10s ahead of"},
+		{time.Hour, Problem, "behind that of the database: checks and agents may be ended only 15s before"},
 		{-time.Hour, Problem, "ahead of"},
 	} {
 		got := m.checkInspected(t, &inspected{ahead: tt.ahead})["clock skew"]
-		got.Detail = strings.ReplaceAll(got.Detail, "19.999s", "20s") // rounded
+		got.Detail = strings.ReplaceAll(got.Detail, "9.999s", "10s") // rounded
 		if got.Health != tt.health || tt.health == Problem &&
 			!strings.Contains(got.Detail, tt.detail) || got.Fix == "" && tt.health != Healthy {
 			t.Errorf("%s: %+v, want %s %q", tt.ahead, got, tt.health, tt.detail)

@@ -104,7 +104,7 @@ func TestHeartbeatFails(t *testing.T) {
 		h.hold(3, ttl)
 		time.Sleep(time.Minute)
 		h.running.Wait()
-		margin := leaseMargin(ttl)
+		margin := config.LeaseMargin(ttl)
 		want := map[uint64]time.Duration{1: ttl - margin, 2: ttl - margin - 5*time.Second,
 			3: ttl - margin + 10*time.Second}
 		for epoch, at := range want {

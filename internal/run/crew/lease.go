@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 )
@@ -79,14 +80,8 @@ type leaseKeeper struct {
 	lost  func() // may be called more than once
 }
 
-// leaseMargin is how long before a lease expires its programs are ended if the lease could not be
-// renewed: two agents must never do the same work. A third of it covers clocks that differ, a third
-// programs that are slow to end, and a third other delays. Each third is 5 seconds for a lease of 45
-// seconds.
-func leaseMargin(ttl time.Duration) time.Duration { return min(30*time.Second, ttl/3) }
-
 // leaseGrace returns how long programs may take to end when their lease is lost.
-func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, leaseMargin(ttl)/3) }
+func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, config.LeaseMargin(ttl)/3) }
 
 // keep renews the lease whenever a third of its time has passed, and more often after a failure. It
 // calls lost when the rules refuse to renew, or when the margin before expiry is reached.
@@ -130,5 +125,5 @@ func retryLease(ttl time.Duration) time.Duration { return min(ttl/20, 5*time.Sec
 func (k *leaseKeeper) left(expires time.Time) time.Duration { return k.leftAt(time.Now(), expires) }
 
 func (k *leaseKeeper) leftAt(now, expires time.Time) time.Duration {
-	return min(expires.Sub(now), k.ttl) - leaseMargin(k.ttl)
+	return min(expires.Sub(now), k.ttl) - config.LeaseMargin(k.ttl)
 }
