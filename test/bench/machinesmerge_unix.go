@@ -46,8 +46,7 @@ func compareMerges(name string, db database, shared bool, s settings) error {
 				progress("%s: merges of %s, train %d", name, text.Count(tasks, "task"), size)
 				journal := ""
 				if shared {
-					journal = fmt.Sprintf("journal: %q\n",
-						db.place(fmt.Sprintf("merges_%d_%d", tasks, size)))
+					journal = db.place(fmt.Sprintf("merges_%d_%d", tasks, size))
 				}
 				m := &merging{tasks: tasks}
 				if err := m.measure(filepath.Join(dir, fmt.Sprintf("%d-%d", tasks, size)), program,
@@ -77,10 +76,15 @@ type merging struct {
 	took time.Duration
 }
 
+// measure makes a box, whose journal is SQLite if journal is "", takes tasks up to their merge, and
+// merges them in trains of a size.
 func (m *merging) measure(dir, program, journal string, size int) error {
 	id := func(i int) string { return fmt.Sprint("T", i+1) }
-	settings := "approve: merge\nslots: 5\nchecks: [{name: wait, command: 'true'}]\n" + journal
+	const settings = "approve: merge\nslots: 5\nchecks: [{name: wait, command: 'true'}]\n"
 	site, err := makeRunSite(dir, program, m.tasks, m.tasks, id, writingAgents, settings, nil)
+	if err == nil && journal != "" {
+		err = site.command(site.repo(), nil, program, "ledger", "migrate", "--to", journal)
+	}
 	if err != nil {
 		return err
 	}

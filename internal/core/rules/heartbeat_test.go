@@ -40,6 +40,10 @@ func TestHeartbeat(t *testing.T) {
 	if d := b.try(beat); len(d.Events) > 0 { // nothing is extended
 		t.Errorf("at once: %v", d.Events)
 	}
+	if d := b.try(Heartbeat{TTL: time.Hour, Epochs: []uint64{developer.Lease.Epoch},
+		Actor: "crew"}); len(d.Events) > 0 {
+		t.Errorf("the lease of an agent: %v", d.Events)
+	}
 	b.pass(15 * time.Second)
 	d := b.decide(beat)
 	wantEvents(t, d, fmt.Sprintf(`LeasesRenewed {"epochs":[%d,%d],"expires":%q}`, one.Lease.Epoch,
