@@ -5,17 +5,57 @@ import (
 	"time"
 
 	"signalbox"
-
 	"signalbox/internal/config"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
+// ttl returns how long the session's lease lasts if it is not renewed.
+func (s *session) ttl() time.Duration {
+	if s.isShort() {
+		return s.crew.shortTTL()
+	}
+	return s.crew.box.Config.Lease.TTL
+}
+
+// isShort reports whether other machines wait for the work of the session, because only one merges,
+// or a few run checks, at a time.
+func (s *session) isShort() bool {
+	return s.role == signalbox.RoleCI || s.role == signalbox.RoleMerger
+}
+
+// shortTTL returns how long leases of checks and merges last. If only this machine uses the ledger,
+// they need not be short: another crew of the machine notices at once that this one is gone.
+func (c *Crew) shortTTL() time.Duration {
+	if c.exchange.Shared() {
+		return c.box.Config.Lease.Short()
+	}
+	return c.box.Config.Lease.TTL
+}
+
+// keepLease keeps the leases of the session and its train alive until the result is called, and
+// cancels the session if that is not possible.
+func (s *session) keepLease(ctx context.Context) (stop func()) {
+	if s.isShort() {
+		return s.crew.heartbeat.keep(append([]*session{s}, s.train...))
+	}
+	renewing, cancel := context.WithCancel(ctx)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.renewLease(renewing)
+	}()
+	return func() {
+		cancel()
+		<-stopped
+	}
+}
+
 // renewLease keeps the session's lease alive until ctx is done, and cancels the session if that is
 // not possible.
 func (s *session) renewLease(ctx context.Context) {
-	ttl := s.crew.box.Config.Lease.TTL
+	ttl := s.ttl()
 	k := leaseKeeper{
 		ttl:  ttl,
 		lost: s.loseLease,
@@ -41,13 +81,8 @@ type leaseKeeper struct {
 	lost  func() // may be called more than once
 }
 
-// leaseMargin is how long before a lease expires its programs are ended if the lease could not be
-// renewed: two agents must never do the same work. A third of it covers clocks that differ, a third
-// programs that are slow to end, and a third other delays.
-func leaseMargin(ttl time.Duration) time.Duration { return min(30*time.Second, ttl/6) }
-
 // leaseGrace returns how long programs may take to end when their lease is lost.
-func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, leaseMargin(ttl)/3) }
+func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, config.LeaseMargin(ttl)/3) }
 
 // checkLease returns an error if a lease is too short for machines that share a ledger: one whose
 // clock is ahead, as far as the ledger allows, would take over work before the program that has
@@ -91,10 +126,13 @@ func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
 			k.lost()
 			return
 		default:
-			next.Reset(min(k.ttl/20, 5*time.Second))
+			next.Reset(retryLease(k.ttl))
 		}
 	}
 }
+
+// retryLease returns the pause after a lease could not be renewed.
+func retryLease(ttl time.Duration) time.Duration { return min(ttl/20, 5*time.Second) }
 
 // left returns how long work may continue under a lease. If the clock of another machine is ahead,
 // and the time of the ledger with it, expires is later than a whole ttl from now; but on that
@@ -102,5 +140,5 @@ func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
 func (k *leaseKeeper) left(expires time.Time) time.Duration { return k.leftAt(time.Now(), expires) }
 
 func (k *leaseKeeper) leftAt(now, expires time.Time) time.Duration {
-	return min(expires.Sub(now), k.ttl) - leaseMargin(k.ttl)
+	return min(expires.Sub(now), k.ttl) - config.LeaseMargin(k.ttl)
 }
