@@ -236,6 +236,32 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 	}
 }
 
+// A node that was killed has not noted its last events. If they are cut off, as by a power failure,
+// it gets them again.
+func TestKilledNodeIsCutOff(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	c.startAll(t)
+	j := c.open(t, "a", "")
+	defer j.Close()
+	for seq := range uint64(40) {
+		must.Succeed(t, j.Append(t.Context(), seq, testEvents(seq, 1)))
+	}
+	c.awaitReplicas(t, j)
+	c.kill(t, "c")
+	file := blockFile(c.copyOf("c").dir(), 1)
+	info, err := os.Stat(file)
+	must.Succeed(t, err)
+	must.Succeed(t, os.Truncate(file, info.Size()-1200))
+	c.start(t, "c")
+	c.ready(t, "c")
+	c.awaitCopies(t, j, 40)
+	c.stop(t, "c")
+	if n := c.verified(t, "c"); n != 40 {
+		t.Errorf("the copy has %d events, want 40", n)
+	}
+}
+
 // Damage while the node runs is found by the daily verification. The node leaves the others, and
 // comes back with a good copy.
 func TestDamageWhileRunning(t *testing.T) {

@@ -421,7 +421,7 @@ func (n *node) cannotWrite(err error) error {
 // errPoisoned means that the servers have agreed on a message that none of them can store. Each
 // finds it in its log again after every restart. See gate.
 var errPoisoned = errors.New(
-	"a message that the servers cannot store has stopped the ledger on every node")
+	"a message that the servers cannot store has stopped the ledger")
 
 func (n *node) setFailure(err error) {
 	n.mu.Lock()
