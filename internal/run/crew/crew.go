@@ -227,7 +227,10 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 	c.site.Cache.Copy = c.opts.copies
 	shared := c.opts.machines || b.Config.ManyMachines()
 	if b.Config.ManyMachines() {
-		if err := checkLease(b.Config.Lease.TTL, b.Config.Grace); err != nil {
+		lease, standard := b.Config.Lease, config.Default().Lease
+		err := cmp.Or(checkLease("lease.ttl", lease.TTL, standard.TTL, b.Config.Grace),
+			checkLease("lease.checks", lease.Short(), standard.Checks, b.Config.Grace))
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package crew
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"signalbox"
@@ -87,15 +88,15 @@ func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, conf
 // checkLease returns an error if a lease is too short for machines that share a ledger: one whose
 // clock is ahead, as far as the ledger allows, would take over work before the program that has
 // lost its lease could end, although its machine is connected and renews the lease in time.
-func checkLease(ttl, grace time.Duration) error {
+func checkLease(setting string, ttl, standard, grace time.Duration) error {
 	needed := 3 * (journal.MaxAhead + leaseGrace(ttl, grace))
 	if needed < ttl {
 		return nil
 	}
 	return signalbox.CodeUsage.Errorf(
-		"raise lease.ttl; the default is "+config.Default().Lease.TTL.String(),
-		"lease.ttl is %s, but machines that share a ledger need more than %s: three times the %s by which their clocks may differ and the %s that a program gets to end (grace)",
-		ttl, needed, journal.MaxAhead, leaseGrace(ttl, grace))
+		fmt.Sprintf("raise %s; the default is %s", setting, standard),
+		"%s is %s, but machines that share a ledger need more than %s: three times the %s by which their clocks may differ and the %s that a program gets to end (grace)",
+		setting, ttl, needed, journal.MaxAhead, leaseGrace(ttl, grace))
 }
 
 // keep renews the lease whenever a third of its time has passed, and more often after a failure. It

@@ -57,7 +57,7 @@ func TestCheckLease(t *testing.T) {
 		{15 * time.Second, 0, false},
 		{16 * time.Second, 0, true},
 	} {
-		err := checkLease(tt.ttl, tt.grace)
+		err := checkLease("lease.ttl", tt.ttl, time.Minute, tt.grace)
 		if tt.fine != (err == nil) {
 			t.Errorf("%s, %s: %v", tt.ttl, tt.grace, err)
 		}
