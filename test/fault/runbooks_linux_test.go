@@ -17,8 +17,9 @@ import (
 )
 
 // TestClusterRunbooks carries out what docs/how-to/machines.md and docs/explanation/scaling.md say
-// about clusters, in one history: a box with one node grows to three, loses its quorum, and loses a
-// machine, which another one with another address replaces. Then all of them carry out a plan.
+// about clusters, in one history: a box with one node grows to three, gets another secret, loses its
+// quorum, and loses a machine, which another one with another address replaces. Then all of them
+// carry out a plan.
 func TestClusterRunbooks(t *testing.T) {
 	if !isFull() {
 		t.Skip("it takes long: make fault runs it")
@@ -66,6 +67,20 @@ func TestClusterRunbooks(t *testing.T) {
 	}
 	awaitDoctor(t, c, "all replicas are current")
 
+	// Change the secret, on one machine after the other.
+	before, after := string(nodes.secret), string(newClusterNodes(addresses...).secret)
+	running := []*exec.Cmd{host, hosts[0], hosts[1]}
+	for _, secret := range []string{before + "\n" + after, after + "\n" + before, after} {
+		for i, s := range []*site{a, b, c} {
+			endHost(running[i])
+			check(t, os.WriteFile(s.file(config.DefaultSecretFile), []byte(secret), 0o600))
+			s.trustPlace(t)
+			running[i] = s.host(t)
+			awaitDoctor(t, []*site{b, c, a}[i], "all replicas are current")
+		}
+	}
+	host, hosts[0], hosts[1], nodes.secret = running[0], running[1], running[2], []byte(after)
+
 	// Lost quorum: start enough nodes, and everything continues.
 	endHost(hosts[0])
 	endHost(host)
@@ -93,6 +108,7 @@ func TestClusterRunbooks(t *testing.T) {
 	hosts[1] = c.host(t)
 	awaitDoctor(t, a, "the others are current; b is away")
 	token := filepath.Join(t.TempDir(), "token")
+	c.must(t, "invite", "--node", "b") // it was set up by hand, and has the key of the box
 	check(t, os.WriteFile(token, []byte(a.must(t, "invite", "--node", "b")), 0o600))
 	replaced := &fixture{site: emptySite(t), plan: f.plan, script: f.script, diary: f.diary,
 		sessions: map[string]bool{}, checked: f.checked}

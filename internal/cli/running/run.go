@@ -234,6 +234,9 @@ func (r *run) run(p *cli.Program) error {
 		return cli.ExplainOpening(ctx, err)
 	}
 	defer b.Close()
+	if b.RunsNode() {
+		p.Notef("the node of this machine leaves the cluster when this run ends; signalbox worker, as a service, keeps it")
+	}
 	from := b.Engine.Tail().Seq
 	load := planload.Options{Actor: p.ActorOf(""), Shared: r.project.Repo == nil, Replace: r.replace, Finished: r.finished}
 	load.Source, load.ID = planload.Identify(r.plan, r.name, r.root)

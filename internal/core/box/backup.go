@@ -190,10 +190,10 @@ func (b *backupWriter) prepare(ctx context.Context) (err error) {
 	if b.done.Events, err = b.l.Journal.Head(ctx); err != nil {
 		return err
 	}
-	if b.done.Box, err = b.l.readID(ctx); err != nil {
+	if err = b.l.readID(ctx); err != nil {
 		return err
 	}
-	if b.done.Box == "" {
+	if b.done.Box = b.l.ID(); b.done.Box == "" {
 		return signalbox.CodeFailed.Errorf(
 			"run signalbox init or, if the box was in use, signalbox ledger verify",
 			"nothing to back up: the first event of the ledger does not open a box")

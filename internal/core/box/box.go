@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/ledger"
 )
 
 // FolderName is the name of the box's folder in a project.
@@ -125,6 +126,8 @@ type Ledger struct {
 
 	options Options
 	id      string
+	// key is the public key that the ledger has recorded, "" in ledgers of older versions.
+	key     string
 	hosts   bool // this process runs a node of a cluster of several
 	awaited bool // a warning said that this process waits for the ledger
 	// away is the error that says where the ledger in the cluster continues since the event awayAt;
@@ -195,8 +198,7 @@ func openLedgerAt(ctx context.Context, dir, address string, opts *Options,
 		if err := check(ctx, j, address); err != nil {
 			return err
 		}
-		l.id, err = l.readID(ctx)
-		return err
+		return l.readID(ctx)
 	})
 	if err != nil {
 		j.Close()
@@ -235,22 +237,27 @@ func ledgerMissing(dir, address string) error {
 		"the ledger of the box in %s is not in its journal, %s", dir, address)
 }
 
-// readID returns the id of the box from the first event, "" if there is none or it is damaged, so
-// that a damaged ledger can be verified. All other errors are returned: a box without an id would
-// remember nothing.
-func (l *Ledger) readID(ctx context.Context) (string, error) {
+// readID reads the id of the box, and its key, from the first event. They stay "" if there is none
+// or it is damaged, so that a damaged ledger can be verified. All other errors are returned: a box
+// without an id would remember nothing.
+func (l *Ledger) readID(ctx context.Context) error {
+	l.id, l.key = "", ""
 	events, err := l.Journal.Read(ctx, 0, 1)
 	if err != nil && !errors.Is(err, journal.ErrDamaged) {
-		return "", fmt.Errorf("read the id of the box: %w", err)
+		return fmt.Errorf("read the id of the box: %w", err)
 	}
 	if len(events) == 0 {
-		return "", nil
+		return nil
 	}
 	var opened rules.BoxOpened
 	if json.Unmarshal(events[0].Data, &opened) != nil || signalbox.CheckID(opened.Box) != nil {
-		return "", nil
+		return nil
 	}
-	return opened.Box, nil
+	l.id = opened.Box
+	if name, err := ledger.KeyName(opened.Key); err == nil && name == origin(l.id) {
+		l.key = opened.Key
+	}
+	return nil
 }
 
 // Close closes the journal.
@@ -258,6 +265,10 @@ func (l *Ledger) Close() error { return l.Journal.Close() }
 
 // ID returns the id of the box, "" before Init has written the first event.
 func (l *Ledger) ID() string { return l.id }
+
+// RunsNode reports whether this process runs a node of a cluster of several, or will when the
+// process that does has ended.
+func (l *Ledger) RunsNode() bool { return l.hosts }
 
 func (l *Ledger) file(name string) string { return filepath.Join(l.Dir, name) }
 
@@ -313,6 +324,10 @@ func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 			l.Close()
 			return nil, err
 		}
+	}
+	if err := l.adoptKey(); err != nil {
+		l.Close()
+		return nil, err
 	}
 	signed := l.SignedLength() // first, because other processes may append and sign meanwhile
 	b, err := newBox(ctx, l, l.openEngine)

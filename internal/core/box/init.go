@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"signalbox"
 	"signalbox/internal/config"
@@ -28,14 +29,66 @@ type InitResult struct {
 
 // Init creates a box in the folder dir: the folder, its .gitignore, a commented configuration, a
 // signing key, and a ledger whose first event opens the box. It completes an interrupted Init. If
-// the box exists, Init returns an error and changes nothing.
+// the box exists, Init returns an error and changes nothing. If it fails for another reason, it
+// removes what it has written, unless the first event may be stored: then the next Init needs it.
 func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, error) {
+	before, err := readSettings(dir)
+	if err != nil {
+		return nil, err
+	}
+	result, stored, err := createBox(ctx, dir, actor, opts)
+	if err != nil && !stored {
+		before.restore(dir)
+	}
+	return result, err
+}
+
+// settings are the files in the folder of a box that people write or may change. A value is nil if
+// there is no such file.
+type settings map[string][]byte
+
+func readSettings(dir string) (settings, error) {
+	found := settings{}
+	for _, name := range []string{".gitignore", config.FileName} {
+		text, err := readOptional(filepath.Join(dir, name))
+		if err != nil {
+			return nil, cannotCreate(err)
+		}
+		found[name] = text
+	}
+	return found, nil
+}
+
+// restore restores the files, and removes a new folder. If that has something else, such as a ledger
+// without events, new files stay, because they protect it. It gives up silently: the error that led
+// here is what matters.
+func (s settings) restore(dir string) {
+	entries, err := os.ReadDir(dir)
+	others := err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		_, ours := s[e.Name()]
+		return !ours
+	})
+	for name, text := range s {
+		switch file := filepath.Join(dir, name); {
+		case text != nil:
+			_ = durable.Replace(file, text, 0o600)
+		case !others:
+			os.Remove(file)
+		}
+	}
+	os.Remove(dir) // which fails if it is not empty
+}
+
+// createBox is Init, except that it leaves what it has written. It also reports whether the box exists,
+// or may.
+func createBox(ctx context.Context, dir, actor string, opts *Options) (r *InitResult, stored bool,
+	err error) {
 	journal, hadLedger := "", (&Ledger{Dir: dir}).wasUsed()
 	if opts != nil {
 		journal = opts.Journal
 	}
 	if hadLedger && journal != "" {
-		return nil, boxExists(dir)
+		return nil, true, boxExists(dir)
 	}
 	if journal != "" && journal != config.JournalCluster { // the caller has named the address
 		named := *opts
@@ -43,14 +96,14 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, e
 		opts = &named
 	}
 	if err := checkUnused(ctx, dir, journal, opts); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := makeFolder(dir); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if journal != "" {
 		if err := setJournal(dir, journal); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	how := create
@@ -59,21 +112,21 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, e
 	}
 	l, err := openLedger(ctx, dir, opts, how)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	// its id, which the memory needs, is not known yet
 	b, err := newBox(ctx, l, l.openForgetfulEngine)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer b.Close()
 	if b.ID() != "" {
-		return nil, boxExists(dir)
+		return nil, true, boxExists(dir)
 	}
 	id := NewID("box")
 	keyFile, err := b.keyFile(id)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	// The key comes first: a box without a key could never sign, while a key without a box does no
 	// harm.
@@ -82,27 +135,28 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, e
 		id, public, err = left.id, left.public, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	b.id = id
-	if _, err := b.Engine.Do(ctx, rules.OpenBox{Box: id, Actor: actor}); err != nil {
+	if _, err := b.Engine.Do(ctx, rules.OpenBox{Box: id, Actor: actor, Key: public}); err != nil {
 		// the event may have been stored, with this key
-		if !errors.Is(err, engine.ErrUnknownOutcome) {
+		unknown := errors.Is(err, engine.ErrUnknownOutcome)
+		if !unknown {
 			os.Remove(keyFile)
 		}
 		if signalbox.CodeOf(err) == signalbox.CodeConflict {
-			err = boxExists(dir) // another Init was faster
+			unknown, err = true, boxExists(dir) // another Init was faster
 		}
-		return nil, err
+		return nil, unknown, err
 	}
 	// If Init is interrupted before this, the next command that writes does it.
 	if err := b.remember(ctx); err != nil {
-		return nil, err
+		return nil, true, err
 	}
 	if _, err := b.Sign(ctx); err != nil {
-		return nil, err
+		return nil, true, err
 	}
-	return &InitResult{dir, id, public, keyFile}, nil
+	return &InitResult{dir, id, public, keyFile}, true, nil
 }
 
 // checkUnused returns an error if a journal outside the folder dir cannot be used or has a box
@@ -146,10 +200,14 @@ func makeFolder(dir string) error {
 		err = createIfMissing(filepath.Join(dir, config.FileName), config.Template)
 	}
 	if err != nil {
-		return signalbox.CodeFailed.Errorf("choose a folder that you may write to",
-			"cannot create the box: %w", err)
+		return cannotCreate(err)
 	}
 	return nil
+}
+
+func cannotCreate(err error) error {
+	return signalbox.CodeFailed.Errorf("choose a folder that you may write to",
+		"cannot create the box: %w", err)
 }
 
 // protectFolder keeps the folder of a box, which contains secrets, out of commits and away from

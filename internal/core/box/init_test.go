@@ -1,7 +1,9 @@
 package box
 
 import (
+	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
@@ -263,5 +266,36 @@ func TestHandmadeFolder(t *testing.T) {
 			t.Errorf("%s: mode %o, ignored %t, want %o (%v)", name, info.Mode().Perm(), ignored,
 				test.mode, err)
 		}
+	}
+}
+
+// A box that cannot be created leaves nothing, so that the next attempt may name another place.
+func TestFailedInitLeavesNothing(t *testing.T) {
+	atHome(t)
+	dir := filepath.Join(t.TempDir(), FolderName)
+	fails := errors.New("no right to create the tables")
+	opts := &Options{Journal: "postgres://signalbox@db.example.com/shop"}
+	opts.open = func(_ context.Context, _, _ string, how access, _ *Options) (journal.Journal, error) {
+		if how == readWrite {
+			return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fails}
+		}
+		return nil, fails
+	}
+	if _, err := Init(t.Context(), dir, "ann", opts); !errors.Is(err, fails) {
+		t.Fatalf("error %v, want %v", err, fails)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+
+	const settings = "slots: 3\n"
+	must.Succeed(t, os.Mkdir(dir, 0o700))
+	name := filepath.Join(dir, config.FileName)
+	must.Succeed(t, os.WriteFile(name, []byte(settings), 0o600))
+	if _, err := Init(t.Context(), dir, "ann", opts); !errors.Is(err, fails) {
+		t.Fatalf("error %v, want %v", err, fails)
+	}
+	if text, err := os.ReadFile(name); err != nil || string(text) != settings {
+		t.Errorf("the settings are %q, %v; want what they were", text, err)
 	}
 }

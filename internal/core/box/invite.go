@@ -183,8 +183,7 @@ func (i *Invitation) WriteBox(dir string) error {
 	}
 	for name, data := range files {
 		if err := durable.Replace(filepath.Join(dir, name), data, 0o600); err != nil {
-			return signalbox.CodeFailed.Errorf("choose a folder that you may write to",
-				"cannot create the box: %w", err)
+			return cannotCreate(err)
 		}
 	}
 	return nil

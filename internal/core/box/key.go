@@ -183,14 +183,25 @@ func (l *Ledger) PublicKey() (string, error) {
 	case !errors.Is(unusable, ErrNoKey):
 		return "", unusable
 	}
-	return "", signalbox.CodeNotFound.Errorf(
-		"run signalbox ledger key on the host where the box was created",
+	return "", signalbox.CodeNotFound.Errorf("write what signalbox ledger key prints on the host "+
+		"where the box was created into the file "+l.file(publicKeyName),
 		"the box has no public key: no file %s", l.file(publicKeyName))
 }
 
+// adoptKey writes the public key that the ledger has recorded to the box's folder, if that has none:
+// a machine that was set up by hand joined before there was a key. From then on this machine
+// notices if the ledger is replaced by one with another key.
+func (l *Ledger) adoptKey() error {
+	text, err := readOptional(l.file(publicKeyName))
+	if err != nil || text != nil || l.key == "" {
+		return err
+	}
+	return l.publishKey(l.key)
+}
+
 // CheckPublicKey returns an error if the public key in the box's folder is not that of the private
-// key on this host, or not that of this box, or if the private key cannot be used. A box that has
-// no public key yet, and a host without the private key, are fine.
+// key on this host, not that of this box, or not that in its ledger, or if the private key cannot
+// be used. A box that has no public key yet, and a host without the private key, are fine.
 func (l *Ledger) CheckPublicKey() error {
 	text, err := readOptional(l.file(publicKeyName))
 	if err != nil {
@@ -201,6 +212,10 @@ func (l *Ledger) CheckPublicKey() error {
 		(err != nil || name != origin(l.ID())) {
 		return wrongPublicKey("%s is not a public key of this box, %s", l.file(publicKeyName),
 			origin(l.ID()))
+	}
+	if text != nil && l.key != "" && l.key != stored {
+		return wrongPublicKey("%s is not the public key that the ledger has recorded, %s",
+			l.file(publicKeyName), l.key)
 	}
 	_, public, err := l.privateKey()
 	if errors.Is(err, ErrNoKey) {

@@ -48,6 +48,28 @@ func TestPublicKey(t *testing.T) {
 	checkCode(t, err, signalbox.CodeNotFound)
 }
 
+// A machine that was set up by hand, before the box existed, gets the public key from the ledger,
+// and then notices a ledger or a file with another one.
+func TestPublicKeyFromLedger(t *testing.T) {
+	k, other := newKit(t), otherKit(t)
+	k.remove(t, publicKeyName)
+	k.opts.KeyFile = filepath.Join(t.TempDir(), "none")
+	k.open(t).Close()
+	if got := k.read(t, publicKeyName); got != k.made.PublicKey+"\n" {
+		t.Errorf("the machine has the public key %q, want %q", got, k.made.PublicKey)
+	}
+	l := k.ledger(t)
+	defer l.Close()
+	must.Succeed(t, l.CheckPublicKey())
+	l.key = strings.Replace(l.key, "+", "+0", 1)
+	checkCode(t, l.CheckPublicKey(), signalbox.CodeUnverified)
+	k.put(t, publicKeyName, other.made.PublicKey+"\n")
+	k.open(t).Close()
+	if got := k.read(t, publicKeyName); got != other.made.PublicKey+"\n" {
+		t.Errorf("the ledger has replaced the key by %q", got)
+	}
+}
+
 // A box is ours if our key has signed its ledger. Its id alone, which anybody can copy, makes no
 // box ours.
 func TestIsOurs(t *testing.T) {

@@ -285,7 +285,7 @@ func (m *migration) openNew(ctx context.Context, address string, how access) (*L
 		return nil, err
 	}
 	l := &Ledger{Dir: m.dir, Journal: j, options: m.Options}
-	if l.id, err = l.readID(ctx); err != nil {
+	if err = l.readID(ctx); err != nil {
 		l.Close()
 		return nil, err
 	}

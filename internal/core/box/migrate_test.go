@@ -155,7 +155,7 @@ func (m *mover) place(t *testing.T, address string) *Ledger {
 	must.Succeed(t, err)
 	t.Cleanup(func() { j.Close() })
 	l := &Ledger{Dir: m.dir, Journal: j, options: *m.opts}
-	if l.id, err = l.readID(t.Context()); err != nil {
+	if err = l.readID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return l

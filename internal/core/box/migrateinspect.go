@@ -63,7 +63,7 @@ func (m *migration) compare(ctx context.Context) (present, error) {
 		return nothingThere, err
 	}
 	// it may have events only since it was opened
-	if m.target.id, err = m.target.readID(ctx); err != nil {
+	if err = m.target.readID(ctx); err != nil {
 		return 0, err
 	}
 	if id := m.target.ID(); id != m.source.ID() {

@@ -391,11 +391,10 @@ func (u *unpacker) checkComplete(ctx context.Context) error {
 		return badBackup("it has %d events, but according to %s it has %d, or another last event",
 			u.tail.Seq, manifestEntry, u.manifest.Events)
 	}
-	id, err := u.l.readID(ctx)
-	if err != nil {
+	if err := u.l.readID(ctx); err != nil {
 		return err
 	}
-	if id != u.manifest.Box {
+	if id := u.l.ID(); id != u.manifest.Box {
 		return badBackup("its first event opens the box %q, but %s has %q", id, manifestEntry,
 			u.manifest.Box)
 	}

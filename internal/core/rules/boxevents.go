@@ -20,6 +20,9 @@ const (
 type BoxOpened struct {
 	Box   string `json:"box"`
 	Rules int    `json:"rules"`
+	// Key is the public key of the box, for machines that have no other copy. It proves nothing:
+	// whoever could replace the log could replace it too. Older logs have none.
+	Key string `json:"key,omitempty"`
 }
 
 func (b BoxOpened) fault(*State, *signalbox.Event) string {

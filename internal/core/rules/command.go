@@ -16,7 +16,7 @@ type Command interface {
 }
 
 // OpenBox is the first command of every log.
-type OpenBox struct{ Box, Actor string }
+type OpenBox struct{ Box, Actor, Key string }
 
 // OpenWork adds a work item.
 type OpenWork struct {

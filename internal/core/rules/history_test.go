@@ -82,7 +82,7 @@ func impossibleGrants(b *box) []impossible {
 		{"too late", altered(b.possible(),
 			func(e *signalbox.Event) { e.Time = e.Time.AddDate(300, 0, 0) }),
 			"2326-03-01 is not between 1970 and 2242"},
-		{"a second box", b.event("", "", BoxOpened{"box-2", 1}),
+		{"a second box", b.event("", "", BoxOpened{Box: "box-2", Rules: 1}),
 			"a log has BoxOpened once, as its first event"},
 		{"an upgrade from other rules", b.event("", "", RulesUpgraded{2, 3}),
 			"it upgrades rules version 2 to 3, and the log follows version 3"},
@@ -231,9 +231,9 @@ func TestImpossibleEvents(t *testing.T) {
 func TestImpossibleBeginnings(t *testing.T) {
 	for fault, data := range map[string]body{
 		"a log has BoxOpened once, as its first event": WorkOpened{Phase: "DRAFT"},
-		"there are no rules of version 0":              BoxOpened{"box-1", 0},
-		"there are no rules of version -1":             BoxOpened{"box-1", -1},
-		"an id must not be empty":                      BoxOpened{"", 1},
+		"there are no rules of version 0":              BoxOpened{Box: "box-1"},
+		"there are no rules of version -1":             BoxOpened{Box: "box-1", Rules: -1},
+		"an id must not be empty":                      BoxOpened{Rules: 1},
 	} {
 		s := &State{}
 		wantUnchanged(t, s, func() {

@@ -17,7 +17,7 @@ import (
 func openedUnder(b *box, rules int) {
 	b.t.Helper()
 	b.s, b.log = &State{}, nil
-	opened := b.event("", "", BoxOpened{"box-1", rules})
+	opened := b.event("", "", BoxOpened{Box: "box-1", Rules: rules})
 	if err := b.s.Apply(opened); err != nil {
 		b.t.Fatalf("%v", err)
 	}

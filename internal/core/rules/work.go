@@ -7,14 +7,14 @@ import (
 )
 
 func (c OpenBox) decide(d *decider) error {
-	if err := checkIDs("box", c.Box, "actor", c.Actor); err != nil {
+	if err := cmp.Or(checkIDs("box", c.Box, "actor", c.Actor), checkText("key", c.Key)); err != nil {
 		return err
 	}
 	if d.s.box != "" {
 		return refusef(signalbox.CodeConflict, "use the existing box",
 			"the box is already open as '%s'", d.s.box)
 	}
-	d.answer.Seq = d.record("", "", c.Actor, BoxOpened{c.Box, Version})
+	d.answer.Seq = d.record("", "", c.Actor, BoxOpened{c.Box, Version, c.Key})
 	return nil
 }
 

@@ -35,7 +35,8 @@ type Cluster struct {
 	// three or five nodes.
 	Node  string
 	Nodes map[string]string
-	// Secret is the same on every machine. Nodes and clients recognise each other by it.
+	// Secret is the same on every machine. Nodes and clients recognise each other by it. While it is
+	// being changed, it has a line for the old one and one for the new one.
 	Secret []byte
 	// Host makes this process run the node of its machine whenever no other process of the machine
 	// does. The processes of a cluster of one node always do that, except Guests, which never do.
@@ -184,11 +185,18 @@ func (c *Cluster) Validate() error {
 	case c.Nodes[c.Node] == "":
 		return driver.UsageError("the node %q of this machine is not in the list of nodes: %v",
 			c.Node, slices.Sorted(maps.Keys(c.Nodes)))
-	case len(c.Secret) < minSecret:
-		return signalbox.CodeUsage.Errorf(
-			"copy the file from a machine of the cluster; signalbox init makes a new one",
-			"the secret of the cluster has %d bytes, and must have at least %d",
-			len(c.Secret), minSecret)
+	}
+	lines := secrets(c.Secret)
+	if len(lines) == 0 {
+		lines = [][]byte{nil}
+	}
+	for _, line := range lines {
+		if len(line) < minSecret {
+			return signalbox.CodeUsage.Errorf(
+				"copy the file from a machine of the cluster; signalbox init makes a new one",
+				"the secret of the cluster has %d bytes, and must have at least %d", len(line),
+				minSecret)
+		}
 	}
 	used := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -33,28 +34,57 @@ var (
 	certificateEnd   = time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// nodeTLS returns the TLS configuration of a node or client, for both ends of a connection. The key
-// of the certificate authority is derived from the secret, so only machines with the secret can
-// make a certificate that the others accept. The certificate is for all hosts.
-func nodeTLS(secret []byte, hosts []string) (*tls.Config, error) {
+// secrets returns the lines of a secret. The first is that of this machine. Connections of machines
+// whose first is any of them are accepted, so that a secret can be changed on one machine after the
+// other.
+func secrets(text []byte) (lines [][]byte) {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// authority returns the certificate authority of a secret. Its key is derived from the secret, so
+// only machines with the secret can make a certificate that the others accept.
+func authority(secret []byte) (*x509.Certificate, ed25519.PrivateKey, error) {
 	seed, err := hkdf.Key(sha256.New, secret, []byte("signalbox cluster"), "certificate authority",
 		ed25519.SeedSize)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	authorityKey := ed25519.NewKeyFromSeed(seed)
-	authority := &x509.Certificate{
+	key := ed25519.NewKeyFromSeed(seed)
+	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "signalbox cluster"},
 		NotBefore: certificateStart, NotAfter: certificateEnd,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(),
-		authorityKey)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if authority, err = x509.ParseCertificate(der); err != nil {
-		return nil, err
+	certificate, err := x509.ParseCertificate(der)
+	return certificate, key, err
+}
+
+// nodeTLS returns the TLS configuration of a node or client, for both ends of a connection. The
+// certificate is for all hosts.
+func nodeTLS(secret []byte, hosts []string) (*tls.Config, error) {
+	pool := x509.NewCertPool()
+	var (
+		issuer *x509.Certificate
+		signer ed25519.PrivateKey
+	)
+	for _, line := range secrets(secret) {
+		certificate, key, err := authority(line)
+		if err != nil {
+			return nil, err
+		}
+		pool.AddCert(certificate)
+		if issuer == nil {
+			issuer, signer = certificate, key
+		}
 	}
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -77,12 +107,10 @@ func nodeTLS(secret []byte, hosts []string) (*tls.Config, error) {
 			leaf.DNSNames = append(leaf.DNSNames, host)
 		}
 	}
-	if der, err = x509.CreateCertificate(rand.Reader, leaf, authority, public,
-		authorityKey); err != nil {
+	der, err := x509.CreateCertificate(rand.Reader, leaf, issuer, public, signer)
+	if err != nil {
 		return nil, err
 	}
-	pool := x509.NewCertPool()
-	pool.AddCert(authority)
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}},

@@ -34,7 +34,8 @@ func (j *Journal) Time(ctx context.Context) (now time.Time, err error) {
 // Inspect checks the server, its replicas, and the rights of the user.
 func (j *Journal) Inspect(ctx context.Context) (findings []journal.Finding, err error) {
 	for _, inspect := range []func(context.Context) ([]journal.Finding, error){
-		j.inspectServer, j.inspectDurability, j.inspectReplicas, j.inspectRights, j.inspectSize,
+		j.inspectServer, j.inspectPrimaries, j.inspectDurability, j.inspectReplicas,
+		j.inspectRights, j.inspectSize,
 	} {
 		err := j.Do(ctx, func(ctx context.Context) error {
 			found, err := inspect(ctx)

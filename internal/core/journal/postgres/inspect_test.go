@@ -94,6 +94,23 @@ func TestInspect(t *testing.T) {
 	wantFinding(t, j, "replicas", journal.Warning, "none is synchronous")
 }
 
+// An old primary that is started again after a failover accepts writes beside the new one.
+func TestTwoPrimaries(t *testing.T) {
+	server := startServer(t, pgserver.Options{})
+	standby, err := server.Standby()
+	must.Succeed(t, err)
+	defer standby.Stop()
+	address := both(t, server, standby)
+	j := openBox(t, address, Options{})
+	wantFinding(t, j, "primary", journal.OK, ", standby: ")
+	must.Succeed(t, standby.Promote())
+	wantFinding(t, j, "primary", journal.Problem, " accept writes")
+	must.Succeed(t, standby.Kill())
+	wantFinding(t, j, "primary", journal.Warning, ", away: ")
+	same := openBox(t, both(t, server, server), Options{})
+	wantFinding(t, same, "primary", "", "")
+}
+
 func TestJudgeReplicas(t *testing.T) {
 	text := func(s string) *string { return &s }
 	number := func(n int64) *int64 { return &n }

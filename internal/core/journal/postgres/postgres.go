@@ -140,7 +140,6 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 	if j.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
-	// Opening does not try again: the user who waits for it learns at once what is wrong.
 	finding, cancel := context.WithTimeout(ctx, opts.answer+transactTimeout)
 	defer cancel()
 	if err := j.findOrCreate(finding); err != nil {

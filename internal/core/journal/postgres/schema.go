@@ -164,7 +164,7 @@ func (j *Journal) sql(statement string) string {
 // Inspect does.
 func (j *Journal) findOrCreate(ctx context.Context) error {
 	var ready bool
-	err := j.within(ctx, func(ctx context.Context) (err error) {
+	err := j.answer(ctx, func(ctx context.Context) (err error) {
 		ready, err = j.find(ctx, j.pool)
 		return err
 	})

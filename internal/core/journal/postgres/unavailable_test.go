@@ -117,7 +117,8 @@ func TestServerIsKilled(t *testing.T) {
 		"read part":   func() error { _, err := blob.ReadAt(make([]byte, 1), 0); return err },
 		"grant":       func() error { return j.Grant(t.Context(), "somebody", Read) },
 		"open": func() error {
-			_, err := Open(t.Context(), server.Address, Options{Schema: schema})
+			_, err := Open(t.Context(), server.Address,
+				Options{Schema: schema, patience: time.Millisecond})
 			return err
 		},
 	} {
@@ -248,6 +249,21 @@ func through(t testing.TB, server *pgserver.Server) (*proxy.Proxy, string) {
 	t.Cleanup(func() { p.Close() })
 	return p, fmt.Sprintf("postgres://signalbox@127.0.0.1:%d/postgres?sslmode=disable",
 		p.Addr().Port)
+}
+
+// A journal is opened although the first connection breaks, as when the server is being restarted.
+func TestOpeningTriesAgain(t *testing.T) {
+	p, address := through(t, shared.Need(t))
+	lost := p.LoseAnswer("relname")
+	j, err := Open(t.Context(), address,
+		Options{Schema: newSchema(), Create: true, patience: time.Minute})
+	must.Succeed(t, err)
+	defer j.Close()
+	select {
+	case <-lost:
+	default:
+		t.Error("no answer was lost")
+	}
 }
 
 // An append whose answer is lost, or that arrives in part, is stored exactly once.
