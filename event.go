@@ -37,7 +37,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 type Event struct {
 	// Seq is 1 for the first event and increases by one, without gaps.
 	Seq uint64
-	// Time is in UTC, with nanoseconds. It never decreases from one event to the next.
+	// Time is in UTC, with nanoseconds. It never decreases from one event to the next, except after
+	// TypeClockCorrected.
 	Time time.Time
 	// Type is the name of the Go type that Data encodes, such as AgentSessionCompleted.
 	Type string
@@ -50,6 +51,10 @@ type Event struct {
 	// Hash covers all fields above.
 	Hash Hash
 }
+
+// TypeClockCorrected is the type of an event that records that the events before it were written
+// with a clock that was ahead: the event after it may be earlier.
+const TypeClockCorrected = "ClockCorrected"
 
 // EventTime is the layout of an event's time, in JSON and in its hash.
 const EventTime = "2006-01-02T15:04:05.000000000Z"

@@ -11,10 +11,11 @@ import (
 // log. Assignment copies a Tail (two kilobytes), so a writer can seal events on a copy and discard
 // it if they are not stored.
 type Tail struct {
-	// Seq, Time and Hash are copied from the last event.
+	// Seq and Hash are copied from the last event.
 	Seq  uint64
-	Time time.Time
 	Hash signalbox.Hash
+	// Time is the earliest time that the next event can have; see NotBefore.
+	Time time.Time
 	// Tree has the hashes of all events as its leaves.
 	Tree Tree
 }
@@ -49,9 +50,18 @@ func (t *Tail) Extend(e *signalbox.Event) error {
 
 func (t *Tail) moveTo(e *signalbox.Event) {
 	t.Seq = e.Seq
-	t.Time = e.Time.Round(0).UTC()
+	t.Time = NotBefore(e)
 	t.Hash = e.Hash
 	t.Tree.Append(e.Hash)
+}
+
+// NotBefore returns the earliest time that the event after e can have: the time of e. After
+// signalbox.TypeClockCorrected it is zero, because e has the time of a clock that was ahead.
+func NotBefore(e *signalbox.Event) time.Time {
+	if e.Type == signalbox.TypeClockCorrected {
+		return time.Time{}
+	}
+	return e.Time.Round(0).UTC()
 }
 
 // BadEventError reports an event that is missing, changed or out of place.

@@ -70,6 +70,38 @@ func TestSealKeepsTimeInOrder(t *testing.T) {
 	}
 }
 
+// After ClockCorrected, and only there, an event may be earlier than the one before it.
+func TestClockCorrected(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ahead := now.AddDate(10, 0, 0)
+	events := []signalbox.Event{{Time: ahead}, {Time: now, Type: signalbox.TypeClockCorrected},
+		{Time: now}, {Time: now.Add(-1)}}
+	var tail, read Tail
+	tail.Seal(events)
+	for i, want := range []time.Time{ahead, ahead, now, now} {
+		if events[i].Time != want {
+			t.Errorf("event %d has time %v, want %v", i+1, events[i].Time, want)
+		}
+		must.Succeed(t, read.Extend(&events[i]))
+	}
+	if read != tail {
+		t.Errorf("Seal ended at %+v, Extend at %+v", tail, read)
+	}
+	for _, chunk := range []int{1, 2, 4} {
+		if r := verify(t, events, 4, &VerifyOptions{Chunk: chunk}); !r.OK {
+			t.Errorf("in chunks of %d: %s", chunk, r.Reason)
+		}
+	}
+	read = Tail{}
+	must.Succeed(t, read.Extend(&events[0]))
+	forged := events[1]
+	forged.Time = now
+	forged.Hash = Sum(&forged)
+	if read.Extend(&forged) == nil {
+		t.Error("ClockCorrected itself may be earlier")
+	}
+}
+
 func TestExtendRefuses(t *testing.T) {
 	events, _ := makeLog(3)
 	for _, tt := range []struct {

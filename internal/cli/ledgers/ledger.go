@@ -31,6 +31,7 @@ type LedgerCommands struct {
 	Migrate    ledgerMigrateCommand    `cmd:"" help:"Move the ledger to another database, or back into a file."`
 	Grant      ledgerGrantCommand      `cmd:"" help:"Let a role of the database use the ledger."`
 	AcceptLoss ledgerAcceptLossCommand `cmd:"" help:"Continue with a ledger that has lost events."`
+	Repair     ledgerRepairCommand     `cmd:"" help:"Remove invalid events from the end, or set the time back."`
 }
 
 func (LedgerCommands) Help() string {

@@ -394,9 +394,9 @@ func (d *doctor) checkClock(tail *ledger.Tail) {
 	case now.Before(firstRelease):
 		d.add(Problem, "clock", "set the clock, and use a time service",
 			"the time is %s, which is wrong", now.UTC().Format(time.RFC3339))
-	case ahead > 5*time.Second:
+	case ahead > journal.MaxAhead:
 		d.add(Problem, "clock",
-			"correct the clock; if it is correct, the last event was written with a clock that was ahead, and no lease expires before that time",
+			"correct the clock; if it is correct, the last event was written with a clock that was ahead, and no lease expires before that time: run signalbox ledger repair --clock",
 			"the time is %s, but the last event has %s, %s ahead", now.UTC().Format(time.RFC3339),
 			tail.Time.UTC().Format(time.RFC3339), ahead.Round(time.Second))
 	default:

@@ -108,8 +108,54 @@ const (
 	// slowDatabase is the round trip time that people start to notice: a command takes several.
 	slowDatabase = 100 * time.Millisecond
 	// noticeableSkew is how far the clocks may differ without a warning.
-	noticeableSkew = 5 * time.Second
+	noticeableSkew = time.Second
 )
+
+// ClockOffset is how far the clock of this machine is ahead of that of the database: negative if it
+// is behind.
+type ClockOffset struct {
+	Ahead time.Duration
+	// Took is the time of the round trip in which it was measured. Ahead is certain up to half of
+	// it.
+	Took time.Duration
+}
+
+// certain returns by how much the clocks differ at least.
+func (o ClockOffset) certain() time.Duration { return o.Ahead.Abs() - o.Took/2 }
+
+// Text describes a difference that people should correct, "" if there is none.
+func (o ClockOffset) Text() string {
+	if o.certain() <= noticeableSkew {
+		return ""
+	}
+	what := "ahead of"
+	if o.Ahead < 0 {
+		what = "behind"
+	}
+	return fmt.Sprintf("the clock of this machine is %s %s that of the database",
+		o.Ahead.Abs().Round(time.Millisecond), what)
+}
+
+// FixClock is what to do about clocks that differ.
+const FixClock = "correct the clock of this machine or of the database, and use a time service on both"
+
+// ClockOffset compares the clock of this machine with that of the database; ok is false if the
+// database has no clock of its own.
+func (l *Ledger) ClockOffset(ctx context.Context) (offset ClockOffset, ok bool, err error) {
+	clock, ok := l.database().(journal.Clock)
+	if ok {
+		offset, err = compareClocks(ctx, clock, l.now)
+	}
+	return offset, ok, err
+}
+
+func compareClocks(ctx context.Context, clock journal.Clock,
+	now func() time.Time) (ClockOffset, error) {
+	begin, measured := now(), time.Now()
+	there, err := clock.Time(ctx)
+	took := time.Since(measured)
+	return ClockOffset{begin.Add(took / 2).Sub(there), took}, err
+}
 
 // checkDatabaseClock measures the time of a round trip, and compares the clocks: machines expire
 // each other's leases by their own clock.
@@ -117,34 +163,27 @@ func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) er
 	if _, err := clock.Time(ctx); err != nil { // may connect first, which is not measured
 		return err
 	}
-	begin, measured := d.sys.now(), time.Now()
-	there, err := clock.Time(ctx)
+	offset, err := compareClocks(ctx, clock, d.sys.now)
 	if err != nil {
 		return err
 	}
-	took := time.Since(measured)
-	if took > slowDatabase {
+	if offset.Took > slowDatabase {
 		d.add(Warning, "latency", "run signalbox near the database",
-			"a round trip to the database takes %s", took.Round(time.Millisecond))
+			"a round trip to the database takes %s", offset.Took.Round(time.Millisecond))
 	} else {
-		d.ok("latency", "a round trip to the database takes %s", took.Round(100*time.Microsecond))
-	}
-	skew := there.Sub(begin.Add(took / 2))
-	certain := skew.Abs() - took/2
-	const fix = "correct the clock of this machine or of the database, and use a time service on both"
-	what, rounded := "ahead of", skew.Abs().Round(time.Millisecond)
-	if skew > 0 {
-		what = "behind"
+		d.ok("latency", "a round trip to the database takes %s",
+			offset.Took.Round(100*time.Microsecond))
 	}
 	switch margin := d.leaseMargin(ctx); {
-	case certain > margin:
-		d.add(Problem, "clock skew", fix,
-			"the clock of this machine is %s %s that of the database: agents are ended only %s before their lease expires, so two agents may work on one task", rounded, what, margin)
-	case certain > noticeableSkew:
-		d.add(Warning, "clock skew", fix, "the clock of this machine is %s %s that of the database",
-			rounded, what)
+	case offset.certain() > journal.MaxAhead && offset.Ahead > 0:
+		d.add(Problem, "clock skew", FixClock, "%s: it cannot write to the ledger", offset.Text())
+	case offset.certain() > margin:
+		d.add(Problem, "clock skew", FixClock,
+			"%s: agents are ended only %s before their lease expires, so two agents may work on one task", offset.Text(), margin)
+	case offset.Text() != "":
+		d.add(Warning, "clock skew", FixClock, "%s", offset.Text())
 	default:
-		d.ok("clock skew", "%s", rounded)
+		d.ok("clock skew", "%s", offset.Ahead.Abs().Round(time.Millisecond))
 	}
 	return nil
 }

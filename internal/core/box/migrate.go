@@ -275,7 +275,14 @@ func (m *migration) verifySource(ctx context.Context) error {
 		return signalbox.CodeUnverified.Errorf(hint,
 			"the ledger cannot be moved, because it is not intact: %s", report.Reason)
 	}
-	return nil
+	ahead, err := m.source.FindAhead(ctx)
+	if err == nil && ahead != nil { // a database would refuse new events
+		err = signalbox.CodeFailed.Errorf(
+			"set it back with signalbox ledger repair --clock, then run the command again",
+			"the ledger cannot be moved, because its time is %s ahead",
+			ahead.Ledger.Sub(ahead.Clock).Round(time.Second))
+	}
+	return err
 }
 
 // openNew opens the journal in a place other than the present one.

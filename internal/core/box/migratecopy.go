@@ -60,6 +60,7 @@ func (m *migration) append(ctx context.Context, events []signalbox.Event) error 
 	if first <= m.copiedTo {
 		events = events[m.copiedTo-first+1:]
 	}
+	last := m.tail.Hash
 	for i := range events {
 		err := m.tail.Extend(&events[i])
 		if err == nil {
@@ -69,7 +70,14 @@ func (m *migration) append(ctx context.Context, events []signalbox.Event) error 
 			return unverified("the ledger was changed while it was copied: %w", err)
 		}
 	}
-	if err := m.target.Journal.Append(ctx, m.copiedTo, events); err != nil {
+	err := m.target.Journal.Append(ctx, m.copiedTo, events)
+	if repairer, ok := m.target.database().(journal.Repairer); ok &&
+		errors.Is(err, journal.ErrClockSkew) {
+		// These were written with a clock that was ahead. CorrectClock has set the time back later:
+		// otherwise the new place refuses the event that would continue the ledger there.
+		err = repairer.ReplaceTail(ctx, last, m.copiedTo, events)
+	}
+	if err != nil {
 		if errors.Is(err, journal.ErrConflict) {
 			return m.refuse("new events that another process writes")
 		}

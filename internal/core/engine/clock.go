@@ -1,18 +1,11 @@
 package engine
 
 import (
-	"errors"
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 )
-
-// ErrClockSkew means that the clock jumped. An event with a wrong time could expire all leases, or
-// none for a long time.
-var ErrClockSkew = errors.New("clock_skew")
-
-// maxSkew is how far the clock may deviate from the elapsed time between two readings.
-const maxSkew = 5 * time.Second
 
 // clock detects jumps of the clock. It is not safe for concurrent use.
 type clock struct {
@@ -47,10 +40,10 @@ func (c *clock) read() (time.Time, error) {
 	}
 	elapsed := c.elapsed()
 	skew := now.Sub(c.lastNow) - (elapsed - c.lastElapsed)
-	if skew.Abs() > maxSkew {
+	if skew.Abs() > journal.MaxAhead {
 		return time.Time{}, signalbox.CodeFailed.Errorf(
 			"correct the clock; if it is correct now, restart signalbox",
-			"%w: the clock jumped by %s", ErrClockSkew,
+			"%w: the clock jumped by %s", journal.ErrClockSkew,
 			skew.Round(time.Millisecond))
 	}
 	c.lastNow, c.lastElapsed = now, elapsed

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
@@ -50,7 +51,7 @@ func TestClockJumps(t *testing.T) {
 			}
 			for range 3 { // it does not get used to it
 				h.pass(time.Minute)
-				mustFail(t, e, openWork("w"), ErrClockSkew)
+				mustFail(t, e, openWork("w"), journal.ErrClockSkew)
 				mustRefuse(t, e, rules.Expire{}, signalbox.CodeFailed)
 			}
 			checkTypes(t, m, 0, "BoxOpened")
@@ -128,7 +129,7 @@ func TestSystemClock(t *testing.T) {
 	e.mu.Lock()
 	e.clock.lastNow = e.clock.lastNow.Add(-time.Hour)
 	e.mu.Unlock()
-	mustFail(t, e, openWork("v"), ErrClockSkew)
+	mustFail(t, e, openWork("v"), journal.ErrClockSkew)
 	a, b := sinceBoot(), sinceBoot()
 	if a <= 0 || b < a {
 		t.Errorf("time since boot went from %s to %s", a, b)

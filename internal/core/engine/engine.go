@@ -264,6 +264,6 @@ func (e *Engine) apply(event *signalbox.Event) error {
 
 func changed(err error) error {
 	return signalbox.CodeUnverified.Errorf(
-		"run signalbox ledger verify, and restore the ledger from a copy",
+		"run signalbox ledger verify, and restore the ledger from a copy; if only its last events are not valid, signalbox ledger repair removes them",
 		"the ledger was changed: %w", err)
 }

@@ -78,7 +78,7 @@ func decodeSnapshot(s journal.Snapshot, last *signalbox.Event) (ledger.Tail, *ru
 	if size <= 0 || length > uint64(len(s.State)-size) {
 		return ledger.Tail{}, nil, rules.ErrSnapshot
 	}
-	tail := ledger.Tail{Seq: s.Seq, Time: last.Time, Hash: s.Hash}
+	tail := ledger.Tail{Seq: s.Seq, Time: ledger.NotBefore(last), Hash: s.Hash}
 	rest := s.State[size:]
 	if err := tail.Tree.UnmarshalBinary(rest[:length]); err != nil {
 		return ledger.Tail{}, nil, err

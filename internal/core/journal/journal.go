@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"time"
 
 	"signalbox"
 )
@@ -37,7 +38,15 @@ var (
 	// that it may come back by itself: try again later. Any method may return it. Whether an append
 	// was stored follows from ErrNotStored, as for any other error.
 	ErrUnavailable = errors.New("the journal is not available")
+	// ErrClockSkew means that the clock of this machine is wrong, or that of the database, or the
+	// time of the last event. An event with a wrong time could expire all leases, or none for a
+	// long time.
+	ErrClockSkew = errors.New("clock_skew")
 )
+
+// MaxAhead is how far the time of an event may be ahead of the clock of the database, and how far
+// the clock of a machine may jump.
+const MaxAhead = 5 * time.Second
 
 // MaxAppend is the maximum number of events in one append.
 const MaxAppend = 1000
@@ -109,6 +118,16 @@ type Log interface {
 	// Close ends all watches and releases all resources. Later calls of other methods return an
 	// error.
 	Close() error
+}
+
+// Repairer is implemented by journals whose last events can be removed, by who owns the log.
+type Repairer interface {
+	// ReplaceTail replaces the events that follow the event after by others, if last is still the
+	// last event of the log: otherwise it changes nothing and returns ErrConflict. The new events
+	// continue the log, and may have any time. When it returns nil they are on stable storage. After
+	// another error it is unknown whether the events were replaced; calling it again is safe.
+	ReplaceTail(ctx context.Context, last signalbox.Hash, after uint64,
+		events []signalbox.Event) error
 }
 
 // Blob is an open blob. Its methods may be called concurrently.

@@ -60,7 +60,7 @@ func (s *State) applyBody(e *signalbox.Event, body body) error {
 			return newerRules(b.To)
 		}
 	}
-	body.apply(s, e)
 	s.seq, s.time = e.Seq, e.Time
+	body.apply(s, e)
 	return nil
 }

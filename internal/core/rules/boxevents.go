@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"time"
 
 	"signalbox"
 )
@@ -13,6 +14,8 @@ const (
 	TypeLedgerMoved     = "LedgerMoved"
 	TypeLedgerContinued = "LedgerContinued"
 	TypeLossAccepted    = "LossAccepted"
+	TypeLedgerRepaired  = "LedgerRepaired"
+	TypeClockCorrected  = signalbox.TypeClockCorrected
 	TypeBlobRedacted    = "BlobRedacted"
 )
 
@@ -108,6 +111,50 @@ func (b LossAccepted) fault(*State, *signalbox.Event) string {
 }
 
 func (LossAccepted) apply(*State, *signalbox.Event) {}
+
+// LedgerRepaired records that the events at the end of the ledger were removed because they were not
+// valid. It has the place of the first of them. It changes nothing.
+type LedgerRepaired struct {
+	// First and Last are the sequence numbers of the first and the last event that was removed.
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Fault is what was wrong with the first one.
+	Fault string `json:"fault"`
+	// Kept is the SHA-256 of the file that has them now, on the machine Host.
+	Kept signalbox.Hash `json:"kept" blob:"-"`
+	Host string         `json:"host,omitempty"`
+}
+
+func (b LedgerRepaired) fault(*State, *signalbox.Event) string {
+	if b.First == 0 || b.Last < b.First {
+		return fmt.Sprintf("there are no events from %d to %d", b.First, b.Last)
+	}
+	return ""
+}
+
+func (LedgerRepaired) apply(*State, *signalbox.Event) {}
+
+// ClockCorrected records that the last events were written with a clock that was ahead. It has the
+// time of that clock; from the next event on, time continues at To. Leases, limits and pauses that
+// would end after the wrong time keep what was left of them.
+type ClockCorrected struct {
+	To     time.Time `json:"to"`
+	Reason string    `json:"reason"`
+}
+
+func (b ClockCorrected) fault(s *State, e *signalbox.Event) string {
+	switch {
+	case !e.Time.Equal(s.time):
+		return "its time is not that of the event before it"
+	case !b.To.Before(e.Time):
+		return "it does not set the time back"
+	}
+	return timeFault(b.To)
+}
+
+func (b ClockCorrected) apply(s *State, e *signalbox.Event) {
+	s.setBack(e.Time, b.To.UTC())
+}
 
 // BlobRedacted records that the bytes of a blob are destroyed.
 type BlobRedacted struct {

@@ -121,6 +121,8 @@ var decoders = map[string]func(data []byte, strict bool) (body, error){
 	TypeLedgerMoved:           decodeAs[LedgerMoved],
 	TypeLedgerContinued:       decodeAs[LedgerContinued],
 	TypeLossAccepted:          decodeAs[LossAccepted],
+	TypeLedgerRepaired:        decodeAs[LedgerRepaired],
+	TypeClockCorrected:        decodeAs[ClockCorrected],
 	TypePolicySet:             decodeAs[PolicySet],
 	TypePlanOpened:            decodeAs[PlanOpened],
 	TypeTaskPlanned:           decodeAs[TaskPlanned],

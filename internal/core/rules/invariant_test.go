@@ -31,6 +31,9 @@ func brokenLog(s *State, log []signalbox.Event) string {
 			return fmt.Sprintf("event %d at %s follows event %d at %s", e.Seq, e.Time, i, last)
 		}
 		last = e.Time
+		if body, _ := decode(&e); e.Type == TypeClockCorrected {
+			last = body.(ClockCorrected).To
+		}
 	}
 	if s.Seq() != uint64(len(log)) || !s.Time().Equal(last) {
 		return fmt.Sprintf("the state is at event %d, %s; the log at %d, %s", s.Seq(), s.Time(),

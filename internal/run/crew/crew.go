@@ -224,6 +224,11 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 	}
 	c.site.Cache.Copy = c.opts.copies
 	shared := c.opts.machines || b.Config.ManyMachines()
+	if b.Config.ManyMachines() {
+		if err := checkLease(b.Config.Lease.TTL, b.Config.Grace); err != nil {
+			return nil, err
+		}
+	}
 	if shared {
 		c.machine = machineName(b.Config)
 	}

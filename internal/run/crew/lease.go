@@ -4,7 +4,11 @@ import (
 	"context"
 	"time"
 
+	"signalbox"
+
+	"signalbox/internal/config"
 	"signalbox/internal/core/engine"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
@@ -44,6 +48,20 @@ func leaseMargin(ttl time.Duration) time.Duration { return min(30*time.Second, t
 
 // leaseGrace returns how long programs may take to end when their lease is lost.
 func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, leaseMargin(ttl)/3) }
+
+// checkLease returns an error if a lease is too short for machines that share a ledger: one whose
+// clock is ahead, as far as the ledger allows, would take over work before the program that has
+// lost its lease could end, although its machine is connected and renews the lease in time.
+func checkLease(ttl, grace time.Duration) error {
+	needed := 3 * (journal.MaxAhead + leaseGrace(ttl, grace))
+	if needed < ttl {
+		return nil
+	}
+	return signalbox.CodeUsage.Errorf(
+		"raise lease.ttl; the default is "+config.Default().Lease.TTL.String(),
+		"lease.ttl is %s, but machines that share a ledger need more than %s: three times the %s by which their clocks may differ and the %s that a program gets to end (grace)",
+		ttl, needed, journal.MaxAhead, leaseGrace(ttl, grace))
+}
 
 // keep renews the lease whenever a third of its time has passed, and more often after a failure. It
 // calls lost when the rules refuse to renew, or when the margin before expiry is reached.

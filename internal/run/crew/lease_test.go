@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,35 @@ func TestLeaseMargin(t *testing.T) {
 				t.Errorf("TTL %s: lost after %v, want %s", test.ttl, lost, test.lost)
 			}
 		})
+	}
+}
+
+// Machines that share a ledger need leases that are long enough for their clocks to differ.
+func TestCheckLease(t *testing.T) {
+	for _, tt := range []struct {
+		ttl, grace time.Duration
+		fine       bool
+	}{
+		{config.Default().Lease.TTL, config.Default().Grace, true},
+		{20 * time.Second, time.Second, true},
+		{18 * time.Second, time.Second, false},
+		{15 * time.Second, 0, false},
+		{16 * time.Second, 0, true},
+	} {
+		err := checkLease(tt.ttl, tt.grace)
+		if tt.fine != (err == nil) {
+			t.Errorf("%s, %s: %v", tt.ttl, tt.grace, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "lease.ttl is "+tt.ttl.String()) ||
+			!strings.Contains(err.Error(), "(grace)") || signalbox.HintOf(err) == "") {
+			t.Error(err)
+		}
+	}
+	s := set(t, scene{plan: task("T1"), settings: "lease: {ttl: 10s}\n"})
+	s.box.Config.Journal = "postgres://db/x"
+	if _, err := New(t.Context(), s.box, s.project,
+		nil); signalbox.CodeOf(err) != signalbox.CodeUsage {
+		t.Errorf("a crew starts with leases that are too short: %v", err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/core/engine"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/testkit/must"
 )
@@ -259,7 +259,7 @@ func TestIsRefusal(t *testing.T) {
 	for _, err := range []error{
 		stale, // an unknown session is a mistake of the caller
 		&signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: the clock jumped by 1h",
-			engine.ErrClockSkew)},
+			journal.ErrClockSkew)},
 		&signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the ledger was removed")},
 		nil,
 	} {

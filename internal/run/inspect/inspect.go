@@ -40,6 +40,9 @@ type Status struct {
 	// Machines are those that work on tasks, by name; absent if only one machine can use the
 	// ledger.
 	Machines []Machine `json:"machines,omitempty"`
+	// ClockAhead is by how many seconds the clock of this machine is ahead of that of the database,
+	// negative if it is behind; absent if the ledger is in a file.
+	ClockAhead *float64 `json:"clock_ahead,omitempty"`
 	// Continue is the command that continues the plan. It is absent if a run is at work, and if
 	// starting one would not help.
 	Continue string `json:"continue,omitempty"`
@@ -436,7 +439,25 @@ func ReadStatus(ctx context.Context, b *box.Box, now time.Time) (*Status, error)
 	if err := st.addMachines(ctx, b); err != nil && !isAway(err) {
 		return nil, err
 	}
+	if err := st.addClock(ctx, b); err != nil && !isAway(err) {
+		return nil, err
+	}
 	return st, nil
+}
+
+// addClock compares the clock of this machine with that of the database that machines share.
+func (st *Status) addClock(ctx context.Context, b *box.Box) error {
+	offset, ok, err := b.ClockOffset(ctx)
+	if err != nil || !ok {
+		return err
+	}
+	ahead := offset.Ahead.Seconds()
+	st.ClockAhead = &ahead
+	if text := offset.Text(); text != "" {
+		st.Requests = append(st.Requests, Request{Kind: RequestFault,
+			Text: text + ": " + box.FixClock, Command: "signalbox doctor"})
+	}
+	return nil
 }
 
 // isAway reports whether an error means that the ledger does not answer. Without the names of

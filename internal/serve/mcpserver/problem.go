@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/engine"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/mcpserver/schema"
 	"signalbox/internal/text"
@@ -58,8 +59,8 @@ func classify(err error) (flag, advice string) {
 			"call get_status to see what the box waits for, and try again later"
 	case errors.Is(err, engine.ErrUnknownOutcome):
 		return "unknown_outcome", "check the work with get_work, or repeat the call"
-	case errors.Is(err, engine.ErrClockSkew):
-		return "clock_skew", "the clock of this machine jumped: tell the operator"
+	case errors.Is(err, journal.ErrClockSkew):
+		return "clock_skew", "a clock is wrong: tell the operator"
 	case errors.Is(err, errStopping), errors.Is(err, engine.ErrClosed):
 		return "stopping", "reconnect and repeat the call"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -129,7 +129,8 @@ func (j *Journal) refused(refusal []byte, a attempt, expected uint64,
 			return errFenced
 		}
 	}
-	return driver.Damaged(errors.New("the database stores nothing: its functions or tables were changed"))
+	return driver.Damaged(
+		errors.New("the database stores nothing: its functions or tables were changed"))
 }
 
 // slowest is the number of bytes per second that an append may take.

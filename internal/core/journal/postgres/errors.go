@@ -3,12 +3,15 @@ package postgres
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 )
 
 // explain converts errors of the database that a user can fix to a *signalbox.Error with a hint. It
@@ -22,6 +25,10 @@ func explain(err error) error {
 		err = unavailable(err)
 	}
 	err = shorten(err)
+	if failure := (*pgconn.PgError)(nil); errors.As(err, &failure) &&
+		(failure.Code == clockAhead || failure.Code == ledgerAhead) {
+		err = fmt.Errorf("%w: %w", journal.ErrClockSkew, err)
+	}
 	if what == "" {
 		return err
 	}
@@ -70,6 +77,11 @@ func explainDatabase(err error) (what, hint string) {
 	case errors.As(err, &failure):
 		if sharesConnections(failure) {
 			return "a program between signalbox and the database, such as PgBouncer, does not keep connections apart", "connect to the server itself; docs/explanation/scaling.md lists the settings with which PgBouncer works"
+		}
+		if failure.Code == clockAhead {
+			machine, _ := os.Hostname() // "" if the machine has no name
+			return fmt.Sprintf("the clock of this machine, %s, is more than %s ahead of that of the database", machine, journal.MaxAhead),
+				"correct the clock of the machine or of the database, and use a time service on both"
 		}
 		if what, hint := explainCode(failure.Code); what != "" {
 			return what, hint
@@ -129,6 +141,12 @@ func explainCode(code string) (what, hint string) {
 	case code == oldProgram:
 		return "the tables of the ledger were changed for a newer version of signalbox",
 			"install the version of signalbox that the other machines use"
+	case code == invalidEvent:
+		return "the event is not valid",
+			"install the version of signalbox that the other machines use"
+	case code == ledgerAhead:
+		return "the time of the ledger is ahead of the clock of the database",
+			"correct the clock of the database if it is wrong; otherwise a machine whose clock was ahead wrote the last event: run signalbox ledger repair --clock"
 	}
 	return "", ""
 }

@@ -64,13 +64,15 @@ func (j *Journal) query(ctx context.Context, after uint64, limit,
 		}
 		switch {
 		case uint64(seq) != next:
-			return nil, false, driver.Damaged(fmt.Errorf("event %d: it is missing, the next one is %d",
-				next, seq))
+			return nil, false, driver.Damaged(
+				fmt.Errorf("event %d: it is missing, the next one is %d",
+					next, seq))
 		case size > journal.MaxEventBytes:
 			return nil, false, driver.Damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
 		case len(prev) != len(e.Prev) || len(current) != len(e.Hash):
-			return nil, false, driver.Damaged(fmt.Errorf("event %d: its hashes have the wrong length",
-				next))
+			return nil, false, driver.Damaged(
+				fmt.Errorf("event %d: its hashes have the wrong length",
+					next))
 		}
 		e = signalbox.Event{Seq: next, Time: time.Unix(0, nanos).UTC(), Type: string(kind),
 			Work: string(work), Session: string(session), Actor: string(actor),

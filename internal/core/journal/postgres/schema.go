@@ -26,18 +26,19 @@ type format struct {
 }
 
 // formats are all versions of the tables: the first one has the version 1.
-var formats = []format{{1, tables}}
+var formats = []format{{1, tables}, {1, appends}}
 
-// oldProgram is the SQLSTATE with which an append refuses a program that is too old for the tables.
-const oldProgram = "SB001"
+// SQLSTATEs with which an append is refused.
+const (
+	oldProgram   = "SB001" // the program is too old for the tables
+	invalidEvent = "SB002"
+	clockAhead   = "SB003" // an event has a time that is not yet
+	ledgerAhead  = "SB004" // the last event of the log has a time that is not yet
+)
 
-// tables creates what a box needs. Text is stored as bytes, because PostgreSQL's text cannot hold
+// tables creates what a box needs, but for the functions that append events: those of version 1
+// checked neither hashes nor times. Text is stored as bytes, because PostgreSQL's text cannot hold
 // every byte.
-//
-// Only functions write events. They run with the rights of the owner, so that a worker can do
-// nothing else: not change an event, and not append one that does not continue the log. An append
-// is one statement, which arrives as a whole before it takes the lock: other machines do not wait
-// for one that stops in the middle of sending it.
 const tables = `
 -- An append that was sent with another fence is refused.
 CREATE TABLE BOX.format (version integer NOT NULL, oldest integer NOT NULL, fence bigint NOT NULL DEFAULT 0);
@@ -63,40 +64,6 @@ BEGIN
 END $$;
 CREATE TRIGGER events_are_never_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON BOX.events
 	FOR EACH STATEMENT EXECUTE FUNCTION BOX.refuse_change();
-
--- append_event appends an event to the log if that ends with the event expected, which the event continues. It returns NULL if the event is stored,
--- and otherwise what refusal returns. Each statement of the function takes about as long as inserting a row, so there are few.
-CREATE FUNCTION BOX.append_event(program integer, known_fence bigint, expected bigint, new_time bigint, new_type bytea, new_work bytea, new_session bytea,
-	new_actor bytea, new_data bytea, continues bytea, new_hash bytea) RETURNS bytea
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-	` + beforeAppend + `
-	INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
-	SELECT expected + 1, new_time, new_type, new_work, new_session, new_actor, new_data, continues, new_hash WHERE ` + mayAppend + `;
-	IF FOUND THEN
-		RETURN NULL;
-	END IF;
-	RETURN BOX.refusal(program);
-END $$;
-
--- append_events is append_event for several events, of which each continues the previous one.
-CREATE FUNCTION BOX.append_events(program integer, known_fence bigint, expected bigint, times bigint[], types bytea[], works bytea[],
-	sessions bytea[], actors bytea[], datas bytea[], prevs bytea[], hashes bytea[]) RETURNS bytea
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-	n integer := pg_catalog.cardinality(hashes);
-	continues pg_catalog.bytea := prevs[1]; -- without the schema, it could be a type of the caller, whose checks would run as the owner
-BEGIN
-	` + beforeAppend + `
-	IF ` + mayAppend + ` AND prevs[2:n] = hashes[1:n-1] AND array_lower(hashes, 1) = 1 THEN
-		INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
-		SELECT expected + u.number, u.time, u.type, u.work, u.session, u.actor, u.data, u.prev, u.hash
-		FROM ROWS FROM (unnest(times, types, works, sessions, actors, datas, prevs, hashes)) WITH ORDINALITY
-			AS u(time, type, work, session, actor, data, prev, hash, number);
-		RETURN NULL;
-	END IF;
-	RETURN BOX.refusal(program);
-END $$;
 
 -- refusal says why an append was not stored: it returns the fence, and the number and the hash of the event with which the log ends.
 CREATE FUNCTION BOX.refusal(program integer) RETURNS bytea
@@ -137,26 +104,136 @@ CREATE TABLE BOX.blob_pieces (
 ALTER TABLE BOX.blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
 `
 
-// beforeAppend is how the functions begin that append events. The names in them must mean those of
-// pg_catalog, whatever the caller has set. To set that for each call, with a clause of the
-// function, would take longer than inserting an event. The lock allows one append at a time;
-// neither a worker nor a reader can take it in another way. A stronger mode would take much longer:
-// for it, the server looks at the locks of all connections. The next statement sees what was
-// committed before it began.
-const beforeAppend = `IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
-		PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+// appends creates the functions that append events. Only they write events. They run with the
+// rights of the owner, so that a worker can do nothing else: not change an event, and not append
+// one that does not continue the log, whose hash is not that of its content, or whose time would
+// make all later events wrong. An append is one statement, which arrives as a whole before it takes
+// the lock: other machines do not wait for one that stops in the middle of sending it.
+//
+// Only the owner appends a ClockCorrected, with ReplaceTail: the event after it may be earlier.
+var appends = `
+-- append_event appends an event to the log if that ends with the event expected, which the event continues. It returns NULL if the event is stored,
+-- and otherwise what refusal returns. Each statement of the function takes about as long as inserting a row, so there are few. Others do not wait
+-- while it computes the hash.
+CREATE OR REPLACE FUNCTION BOX.append_event(program integer, known_fence bigint, expected bigint, new_time bigint, new_type bytea, new_work bytea, new_session bytea,
+	new_actor bytea, new_data bytea, continues bytea, new_hash bytea) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+	valid boolean;
+BEGIN
+	` + setNames + `
+	valid := new_time <= LATEST AND new_type <> CLOCKCORRECTED
+		AND new_hash = ` + hashOf("expected + 1", "new_time", "new_type", "new_work", "new_session", "new_actor", "new_data", "continues") + `;
+	` + lock + `
+	INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
+	SELECT expected + 1, new_time, new_type, new_work, new_session, new_actor, new_data, continues, new_hash
+	WHERE valid AND ` + mayAppend("AND (time <= new_time OR type = CLOCKCORRECTED)") + `;
+	IF FOUND THEN
+		RETURN NULL;
 	END IF;
-	LOCK TABLE BOX.format IN SHARE UPDATE EXCLUSIVE MODE;`
+	IF ` + mayAppend("") + ` THEN
+		PERFORM BOX.refuse_events(expected, new_time);
+	END IF;
+	RETURN BOX.refusal(program);
+END $$;
 
-// mayAppend is the condition of an append.
-const mayAppend = `(SELECT oldest <= program AND fence = known_fence FROM BOX.format)
-		AND coalesce((SELECT seq = expected AND hash = continues FROM BOX.events ORDER BY seq DESC LIMIT 1), expected = 0 AND continues = NOHASH)`
+-- append_events is append_event for several events, of which each continues the previous one.
+CREATE OR REPLACE FUNCTION BOX.append_events(program integer, known_fence bigint, expected bigint, times bigint[], types bytea[], works bytea[],
+	sessions bytea[], actors bytea[], datas bytea[], prevs bytea[], hashes bytea[]) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+	n integer := pg_catalog.cardinality(hashes);
+	stored integer;
+	latest double precision;
+	continues pg_catalog.bytea := prevs[1]; -- without the schema, it could be a type of the caller, whose checks would run as the owner
+BEGIN
+	` + setNames + `
+	latest := LATEST;
+	` + lock + `
+	IF ` + mayAppend("") + ` AND prevs[2:n] = hashes[1:n-1] AND array_lower(hashes, 1) = 1 AND array_lower(times, 1) = 1 THEN
+		INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
+		SELECT expected + u.number, u.time, u.type, u.work, u.session, u.actor, u.data, u.prev, u.hash
+		FROM ROWS FROM (unnest(times, types, works, sessions, actors, datas, prevs, hashes)) WITH ORDINALITY
+			AS u(time, type, work, session, actor, data, prev, hash, number)
+		WHERE u.time BETWEEN coalesce(times[u.number - 1], (SELECT time FROM BOX.events WHERE seq = expected AND type <> CLOCKCORRECTED), u.time) AND latest
+			AND u.type <> CLOCKCORRECTED
+			AND u.hash = ` + hashOf("expected + u.number", "u.time", "u.type", "u.work", "u.session", "u.actor", "u.data", "u.prev") + `;
+		GET DIAGNOSTICS stored = ROW_COUNT;
+		IF stored = n THEN
+			RETURN NULL;
+		END IF;
+		PERFORM BOX.refuse_events(expected, (SELECT max(t) FROM unnest(times) t));
+	END IF;
+	RETURN BOX.refusal(program);
+END $$;
+
+-- refuse_events fails because of what is wrong with events that the log would continue with. The last of them has the time latest.
+CREATE FUNCTION BOX.refuse_events(expected bigint, latest bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	before bigint := (SELECT time FROM BOX.events WHERE seq = expected AND type <> CLOCKCORRECTED);
+	here text := to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SSZ');
+BEGIN
+	IF before > LATEST THEN
+		RAISE EXCEPTION 'event % has the time %, and the clock of the database says %', expected, ` + utc("before", "SSZ") + `, here USING ERRCODE = '` + ledgerAhead + `';
+	ELSIF latest > LATEST THEN
+		RAISE EXCEPTION 'the new event has the time %, and the clock of the database says %', ` + utc("latest", "SSZ") + `, here USING ERRCODE = '` + clockAhead + `';
+	END IF;
+	RAISE EXCEPTION 'the hash of an event is not that of its content, or its time is before that of the event before it' USING ERRCODE = '` + invalidEvent + `';
+END $$;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA BOX FROM PUBLIC;
+`
+
+// setNames is how the functions begin that append events: the names in them must mean those of
+// pg_catalog, whatever the caller has set. To set that for each call, with a clause of the function,
+// would take longer than inserting an event.
+const setNames = `IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+		PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+	END IF;`
+
+// lock allows one append at a time; neither a worker nor a reader can take it in another way. A
+// stronger mode would take much longer: for it, the server looks at the locks of all connections.
+// The next statement sees what was committed before it began.
+const lock = `LOCK TABLE BOX.format IN SHARE UPDATE EXCLUSIVE MODE;`
+
+// mayAppend returns the condition of an append, with a condition on the last event of the log.
+func mayAppend(also string) string {
+	return `(SELECT oldest <= program AND fence = known_fence FROM BOX.format)
+		AND coalesce((SELECT seq = expected AND hash = continues ` + also +
+		` FROM BOX.events ORDER BY seq DESC LIMIT 1), expected = 0 AND continues = NOHASH)`
+}
+
+// latest is the latest time that an event may have now, in nanoseconds.
+var latest = fmt.Sprintf("((date_part('epoch', clock_timestamp()) + %g) * 1e9)",
+	journal.MaxAhead.Seconds())
+
+// hashOf returns the hash of an event with these fields, as package ledger defines it: each is
+// preceded by its length in 8 bytes. That is the binary form of an array in which each is preceded by
+// an empty one, after its header of 20 bytes: array_send writes lengths in 4 bytes. With
+// operators for each length and field, an append would take about 5 µs more of the server's time,
+// because it prepares every operator of an expression in each transaction.
+//
+// For a time before 1970 it is another hash, so that no event has such a time.
+func hashOf(seq, nanoseconds string, fields ...string) string {
+	time := fmt.Sprintf(`(%s || substr((%s %% 1000 + 1000)::text, 2) || 'Z')::bytea`,
+		utc(nanoseconds, "SS.US"), nanoseconds)
+	fields = append([]string{"int8send(" + seq + ")", time}, fields...)
+	return fmt.Sprintf(`sha256('\x%x'::bytea || substr(array_send(ARRAY[''::bytea, %s]), 21))`,
+		"signalbox/event/v1\n", strings.Join(fields, ", '', "))
+}
+
+// utc returns a time as text, with the seconds in a format.
+func utc(nanoseconds, seconds string) string {
+	return fmt.Sprintf(`to_char(timestamp '1970-01-01' + %s / 1000 * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:%s')`,
+		nanoseconds, seconds)
+}
 
 // sql replaces the words in capital letters in a statement, such as BOX, which means the schema of
 // the box.
 func (j *Journal) sql(statement string) string {
 	return strings.NewReplacer("BOX", j.schema, "MAXBYTES", strconv.Itoa(journal.MaxEventBytes),
-		"NOHASH", `'\x`+strings.Repeat("00", 32)+`'::bytea`).Replace(statement)
+		"NOHASH", `'\x`+strings.Repeat("00", 32)+`'::bytea`, "LATEST", latest,
+		"CLOCKCORRECTED", "'"+signalbox.TypeClockCorrected+"'::bytea").Replace(statement)
 }
 
 // findOrCreate checks the tables of the box. It creates them if there are none and that is wanted,

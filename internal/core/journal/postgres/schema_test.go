@@ -19,7 +19,7 @@ func TestMigration(t *testing.T) {
 	added := append(append([]format{}, formats...),
 		format{1, "ALTER TABLE BOX.blobs ADD COLUMN kind text; CREATE TABLE BOX.more (x int)"})
 	incompatible := append(append([]format{}, added...),
-		format{3, "CREATE TABLE BOX.other (x int)"})
+		format{4, "CREATE TABLE BOX.other (x int)"})
 	open := func(user string, formats []format) (*Journal, error) {
 		return Open(t.Context(), as(t, user),
 			Options{Schema: schema, Create: true, formats: formats})
@@ -43,20 +43,20 @@ func TestMigration(t *testing.T) {
 	defer old.Close()
 	must.Succeed(t, old.Grant(t.Context(), worker, Work))
 	must.Succeed(t, appendEvent(t, old, 1))
-	wantVersion("1 1 4")
+	wantVersion("2 1 4")
 
 	_, err = open(worker, added)
 	if err == nil || !strings.Contains(err.Error(),
-		"the tables have version 1, this program needs version 2, and only their owner "+owner) ||
+		"the tables have version 2, this program needs version 3, and only their owner "+owner) ||
 		signalbox.HintOf(err) == "" {
 		t.Errorf("a worker with a newer program: %v", err)
 	}
-	wantVersion("1 1 4")
+	wantVersion("2 1 4")
 
 	newer, err := open(owner, added)
 	must.Succeed(t, err)
 	defer newer.Close()
-	wantVersion("2 1 5")
+	wantVersion("3 1 5")
 	must.Succeed(t, appendEvent(t, old, 2)) // it still runs
 	again, err := open(worker, formats)
 	must.Succeed(t, err)
@@ -66,7 +66,7 @@ func TestMigration(t *testing.T) {
 	newest, err := open(owner, incompatible)
 	must.Succeed(t, err)
 	defer newest.Close()
-	wantVersion("3 3 6")
+	wantVersion("4 4 6")
 	must.Succeed(t, appendEvent(t, newest, 4))
 	if err := appendEvent(t, old, 5); !errors.Is(err, journal.ErrNotStored) ||
 		!strings.Contains(err.Error(), "were changed for a newer version") {
@@ -74,11 +74,11 @@ func TestMigration(t *testing.T) {
 	}
 	if _, err := open(owner, formats); err == nil ||
 		!strings.Contains(err.Error(),
-			"the tables have version 3, and this program knows version 1") ||
+			"the tables have version 4, and this program knows version 2") ||
 		signalbox.HintOf(err) == "" {
 		t.Errorf("open with an old program: %v", err)
 	}
-	wantVersion("3 3 6")
+	wantVersion("4 4 6")
 	if head, err := newest.Head(t.Context()); head != 4 || err != nil {
 		t.Errorf("head %d, %v", head, err)
 	}
@@ -90,10 +90,10 @@ func TestMigrationFails(t *testing.T) {
 	j := openJournal(t, schema)
 	defer j.Close()
 	broken := append(append([]format{}, formats...),
-		format{2, "CREATE TABLE BOX.more (x int); SELECT 1/0"})
+		format{3, "CREATE TABLE BOX.more (x int); SELECT 1/0"})
 	if _, err := Open(t.Context(), shared.Need(t).Address,
 		Options{Schema: schema, formats: broken}); err == nil ||
-		!strings.Contains(err.Error(), "make version 2 of the tables") {
+		!strings.Contains(err.Error(), "make version 3 of the tables") {
 		t.Errorf("a broken migration: %v", err)
 	}
 	must.Succeed(t, appendEvent(t, j, 1))

@@ -22,7 +22,14 @@ func (j *Journal) append(ctx context.Context, expected uint64,
 	if j.opts.ReadOnly {
 		return false, errReadOnly
 	}
-	err = j.with(ctx, j.writer, func(c *conn) error {
+	err = j.store(ctx, events, func(c *conn) error { return c.checkNext(expected, events) })
+	return errors.Is(err, errUncertain), err
+}
+
+// store adds the events in one transaction, after prepare has made sure that they continue the log.
+func (j *Journal) store(ctx context.Context, events []signalbox.Event,
+	prepare func(*conn) error) error {
+	err := j.with(ctx, j.writer, func(c *conn) error {
 		if err := j.appends.enter(ctx, j.opts.busyTimeout); err != nil {
 			return err
 		}
@@ -30,20 +37,19 @@ func (j *Journal) append(ctx context.Context, expected uint64,
 		if err := c.checkInPlace(); err != nil {
 			return err
 		}
-		return c.store(expected, events)
+		return c.store(events, prepare)
 	})
 	if err == nil && len(events) > 0 {
 		j.wakeOthers()
 	}
-	return errors.Is(err, errUncertain), err
+	return err
 }
 
-// store adds the events in one transaction, if expected is the last event.
-func (c *conn) store(expected uint64, events []signalbox.Event) error {
+func (c *conn) store(events []signalbox.Event, prepare func(*conn) error) error {
 	if err := run(c.begin, nil); err != nil {
 		return err
 	}
-	err := c.checkNext(expected, events)
+	err := prepare(c)
 	for i := 0; i < len(events) && err == nil; i++ {
 		err = c.insertEvent(&events[i])
 	}

@@ -45,12 +45,14 @@ type trigger struct{ name, create string }
 var triggers = []trigger{
 	{"events_are_never_changed", `CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
 	BEGIN SELECT RAISE(ABORT, 'events of a ledger are never changed'); END`},
-	{"events_are_never_deleted", `CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
-	BEGIN SELECT RAISE(ABORT, 'events of a ledger are never deleted'); END`},
+	{"events_are_never_deleted", neverDeleted},
 	{"events_are_only_appended", `CREATE TRIGGER events_are_only_appended BEFORE INSERT ON events
 	WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM events)
 	BEGIN SELECT RAISE(ROLLBACK, 'events of a ledger are only appended'); END`},
 }
+
+const neverDeleted = `CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+	BEGIN SELECT RAISE(ABORT, 'events of a ledger are never deleted'); END`
 
 // installTriggers creates the triggers that are missing, such as those that an older signalbox did
 // not have, and replaces those that were changed. Older programs can use the database with them.
