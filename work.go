@@ -10,8 +10,8 @@ import (
 // CI_PENDING work, so an agent's claim that its own tests pass changes nothing.
 const RoleCI Role = "ci"
 
-// RoleMerger is the system principal that merges finished work into the base branch, one item at a
-// time.
+// RoleMerger is the system principal that merges finished work into the base branch, one item, or
+// one train of items, at a time.
 const RoleMerger Role = "merger"
 
 // Lease is the exclusive right to work on one item until it expires. Only signals from its holder

@@ -337,6 +337,8 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	quiet("ledger key")
 	quiet("ledger accept-loss")
 	quiet("ledger accept-loss", "--json")
+	quiet("ledger repair")
+	quiet("ledger repair", "--clock", "--reason", hostile)
 
 	var hostileBlob string
 	for _, digest := range w.digests() {

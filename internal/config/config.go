@@ -98,7 +98,22 @@ type Config struct {
 type Lease struct {
 	// TTL is how long a lease lives if the claim does not specify it.
 	TTL time.Duration `yaml:"ttl"`
+	// Checks is how long the lease of a check or a merge lives if other machines share the ledger,
+	// but not longer than TTL. It is short, because all machines wait for it: see Short.
+	Checks time.Duration `yaml:"checks"`
 }
+
+// Short returns how long the lease of a check or a merge lives if other machines share the ledger.
+func (l Lease) Short() time.Duration { return min(l.Checks, l.TTL) }
+
+// LeaseMargin returns how long before a lease expires its programs are ended if the lease could not
+// be renewed: two agents must never do the same work. A third of it covers clocks that differ, a
+// third programs that are slow to end, and a third other delays. Each third is 5 seconds for a lease
+// of 45 seconds.
+func LeaseMargin(ttl time.Duration) time.Duration { return min(30*time.Second, ttl/3) }
+
+// DefaultLeaseChecks lets another machine take over within a minute.
+const DefaultLeaseChecks = 45 * time.Second
 
 // Checkpoint lists where signed checkpoints are copied. Empty fields are not used.
 type Checkpoint struct {
@@ -116,10 +131,11 @@ func Default() *Config {
 		Agent:        AgentList{PresetClaude},
 		Slots:        5,
 		Environments: []Environment{{Name: "local"}},
+		Deliver:      Deliver{Train: DefaultTrain, TrainTime: DefaultTrainTime},
 		Sandbox:      Sandbox{Mode: sandbox.Enforce, Processes: sandbox.EndProcesses},
 		Limits:       defaultLimits(),
 		Grace:        10 * time.Second,
-		Lease:        Lease{TTL: signalbox.DefaultLeaseTTL},
+		Lease:        Lease{signalbox.DefaultLeaseTTL, DefaultLeaseChecks},
 		Oracle:       defaultOracle(),
 	}
 }

@@ -53,13 +53,23 @@ type Deliver struct {
 	Command []string `yaml:"command"`
 	// Every is the time between looks at a pull request. Zero means DefaultDeliverEvery.
 	Every time.Duration `yaml:"every"`
+	// Train is how many tasks are merged and checked together at most; 1 means each alone.
+	Train int `yaml:"train"`
+	// TrainTime is how long the task that fails its checks is looked for among those that were
+	// merged together.
+	TrainTime time.Duration `yaml:"train_time"`
 }
 
 // Defaults of Deliver.
 const (
 	DefaultRemote       = "origin"
 	DefaultDeliverEvery = time.Minute
+	DefaultTrain        = 10
+	DefaultTrainTime    = 30 * time.Minute
 )
+
+// maxTrain is the largest size of a train that the rules allow.
+const maxTrain = 100
 
 func (Deliver) mainField() string { return "as" }
 
@@ -96,6 +106,8 @@ func (c *Config) checkDeliver(f *faults) {
 	f.add(checkRemote(at.field("remote"), d.Remote))
 	f.add(checkProgram(at.field("command"), d.Command))
 	f.add(checkTimeOrNone(at.field("every"), d.Every))
+	f.add(checkNumber(at.field("train"), d.Train, maxTrain))
+	f.add(checkTime(at.field("train_time"), d.TrainTime))
 	switch {
 	case (d.Forge == ForgeGitHub || d.Forge == ForgeGitLab) && len(d.Command) > 0:
 		f.fail(at.field("forge"), "keep one of them", "%s is not valid together with command",

@@ -111,11 +111,15 @@ func (c *Config) checkTimes(f *faults) {
 		f.fail(setting("grace"), "write a time such as 10s, or 0s to kill at once",
 			"%s is negative", c.Grace)
 	}
-	if c.Lease.TTL < signalbox.MinLeaseTTL || c.Lease.TTL > signalbox.MaxLeaseTTL {
-		f.fail(setting("lease", "ttl"),
-			"write a time in that range, or remove the line to use the default",
-			"%s is not between %s and %s", c.Lease.TTL, signalbox.MinLeaseTTL,
-			signalbox.MaxLeaseTTL)
+	for _, of := range []struct {
+		name string
+		ttl  time.Duration
+	}{{"ttl", c.Lease.TTL}, {"checks", c.Lease.Checks}} {
+		if of.ttl < signalbox.MinLeaseTTL || of.ttl > signalbox.MaxLeaseTTL {
+			f.fail(setting("lease", of.name),
+				"write a time in that range, or remove the line to use the default",
+				"%s is not between %s and %s", of.ttl, signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL)
+		}
 	}
 }
 

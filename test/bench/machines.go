@@ -34,12 +34,13 @@ type database interface {
 var databases = []struct {
 	name, rival string
 	shared      bool // by several machines
+	merges      bool // whether merges are measured; the rest of a run hardly depends on the database
 	start       func(dir string) (database, error)
 }{
-	{"SQLite", "bare SQLite", false, startSQLite},
-	{"PostgreSQL", "bare INSERT", true, startPostgres},
-	{"JetStream, one node", "bare publish", true, startNATS(1)},
-	{"JetStream, three nodes", "bare publish", true, startNATS(3)},
+	{"SQLite", "bare SQLite", false, true, startSQLite},
+	{"PostgreSQL", "bare INSERT", true, true, startPostgres},
+	{"JetStream, one node", "bare publish", true, false, startNATS(1)},
+	{"JetStream, three nodes", "bare publish", true, false, startNATS(3)},
 }
 
 // compareMachines measures the databases that several machines share. After a wrong result it
@@ -63,6 +64,9 @@ func compareMachines(s settings) error {
 			add("start", timeMachineStart(d.name, db, s))
 		}
 		add("workers", compareCrowds(d.name, db, s))
+		if d.merges {
+			add("merges", compareMerges(d.name, db, d.shared, s))
+		}
 		add("stop", db.stop())
 	}
 	return errors.Join(wrong...)

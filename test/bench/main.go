@@ -37,6 +37,7 @@ type settings struct {
 	log        int    // bytes of a transcript that is shown
 	workers    []int  // numbers of workers on one box
 	boxes      []int  // numbers of boxes on one database
+	ready      []int  // numbers of tasks that are ready to be merged
 	dir        string // for logs and repositories; "" means the folder for temporary files
 }
 
@@ -77,11 +78,11 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	s := settings{transcript: 200 * megabyte, stream: 1000 * megabyte, line: 256 * megabyte, rounds: 5, events: 1_000_000, tasks: []int{100, 300, 1000}, log: 64 << 20, workers: []int{1, 2, 4, 8}, boxes: []int{1, 10, 50}, dir: *dir}
+	s := settings{transcript: 200 * megabyte, stream: 1000 * megabyte, line: 256 * megabyte, rounds: 5, events: 1_000_000, tasks: []int{100, 300, 1000}, log: 64 << 20, workers: []int{1, 2, 4, 8}, boxes: []int{1, 10, 50}, ready: []int{1, 10, 50}, dir: *dir}
 	if *quick {
 		s = settings{transcript: 20 * megabyte, stream: 20 * megabyte, line: 20 * megabyte,
 			rounds: 3, events: minEvents, tasks: []int{20}, log: 4 << 20, workers: []int{1, 2},
-			boxes: []int{3}, dir: *dir}
+			boxes: []int{3}, ready: []int{1, 3}, dir: *dir}
 	}
 	snapshots, err := makeSnapshotFolder(*dir)
 	if err != nil {
@@ -112,7 +113,7 @@ func (s settings) withProgram(part string, f func(dir, program string) error) er
 	return s.inFolder(part, func(dir string) error {
 		program := filepath.Join(dir, "signalbox")
 		if out, err := exec.Command("go", "build", "-trimpath", "-o", program,
-			"./cmd/signalbox").CombinedOutput(); err != nil {
+			"signalbox/cmd/signalbox").CombinedOutput(); err != nil {
 			return fmt.Errorf("build the program: %w: %s", err, out)
 		}
 		return f(dir, program)

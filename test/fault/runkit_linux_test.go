@@ -16,6 +16,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
@@ -239,12 +240,15 @@ func (r *crewProcess) next(ctx context.Context, after uint64,
 		return nil, err
 	}
 	defer l.Close()
-	for e, err := range l.Journal.Watch(ctx, after) {
-		if err != nil {
-			break
-		}
-		if after = e.Seq; match(&e) {
-			return &e, nil
+	failed := journal.ErrUnavailable
+	for ctx.Err() == nil && errors.Is(failed, journal.ErrUnavailable) {
+		for e, err := range l.Journal.Watch(ctx, after) {
+			if failed = err; err != nil {
+				break
+			}
+			if after = e.Seq; match(&e) {
+				return &e, nil
+			}
 		}
 	}
 	rest, err := readAll(context.Background(), l.Journal, after)
@@ -253,7 +257,7 @@ func (r *crewProcess) next(ctx context.Context, after uint64,
 			return &rest[i], nil
 		}
 	}
-	return nil, errors.Join(err, ctx.Err())
+	return nil, errors.Join(err, failed)
 }
 
 // ofType returns a function that matches events of a type and a work item; "" matches any work

@@ -179,7 +179,7 @@ func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) er
 		d.add(Problem, "clock skew", FixClock, "%s: it cannot write to the ledger", offset.Text())
 	case offset.certain() > margin:
 		d.add(Problem, "clock skew", FixClock,
-			"%s: agents are ended only %s before their lease expires, so two agents may work on one task", offset.Text(), margin)
+			"%s: checks and agents may be ended only %s before their lease expires, so two machines may work on one task", offset.Text(), margin)
 	case offset.Text() != "":
 		d.add(Warning, "clock skew", FixClock, "%s", offset.Text())
 	default:
@@ -188,12 +188,12 @@ func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) er
 	return nil
 }
 
-// leaseMargin returns how long before its lease expires an agent is stopped if the lease cannot be
-// renewed. Package crew does so.
+// leaseMargin returns how long before the shortest lease expires its programs are ended if it cannot
+// be renewed.
 func (d *doctor) leaseMargin(ctx context.Context) time.Duration {
-	ttl := config.Default().Lease.TTL
+	lease := config.Default().Lease
 	if settings, err := d.load(ctx, d.Dir); err == nil {
-		ttl = settings.Lease.TTL
+		lease = settings.Lease
 	}
-	return min(30*time.Second, ttl/6)
+	return config.LeaseMargin(lease.Short())
 }

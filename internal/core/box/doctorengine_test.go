@@ -97,12 +97,12 @@ func TestDoctorClockSkew(t *testing.T) {
 	}{
 		{900 * time.Millisecond, Healthy, ""}, {-900 * time.Millisecond, Healthy, ""},
 		{4 * time.Second, Warning, "behind"}, {-4 * time.Second, Warning, "ahead of"},
-		{20 * time.Second, Warning, "20s behind"},
-		{-20 * time.Second, Problem, "ahead of that of the database: it cannot write"},
-		{time.Hour, Problem, "behind that of the database: agents are ended only 30s before"},
+		{10 * time.Second, Warning, "10s behind"},
+		{-10 * time.Second, Problem, "ahead of that of the database: it cannot write"},
+		{time.Hour, Problem, "behind that of the database: checks and agents may be ended only 15s before"},
 	} {
 		got := m.checkInspected(t, &inspected{ahead: tt.ahead})["clock skew"]
-		got.Detail = strings.ReplaceAll(got.Detail, "19.999s", "20s") // rounded
+		got.Detail = strings.ReplaceAll(got.Detail, "9.999s", "10s") // rounded
 		if got.Health != tt.health || tt.health == Problem &&
 			!strings.Contains(got.Detail, tt.detail) || got.Fix == "" && tt.health != Healthy {
 			t.Errorf("%s: %+v, want %s %q", tt.ahead, got, tt.health, tt.detail)

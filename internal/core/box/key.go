@@ -213,20 +213,16 @@ func (l *Ledger) CheckPublicKey() error {
 		return wrongPublicKey("%s is not a public key of this box, %s", l.file(publicKeyName),
 			origin(l.ID()))
 	}
-	if text != nil && l.key != "" && l.key != stored {
-		return wrongPublicKey("%s is not the public key that the ledger has recorded, %s",
-			l.file(publicKeyName), l.key)
-	}
 	_, public, err := l.privateKey()
-	if errors.Is(err, ErrNoKey) {
-		return nil
-	}
-	if err != nil {
+	switch {
+	case err != nil && !errors.Is(err, ErrNoKey):
 		return err
-	}
-	if text != nil && stored != public {
+	case err == nil && text != nil && stored != public:
 		return wrongPublicKey("%s is not the public key of the private key on this host",
 			l.file(publicKeyName))
+	case text != nil && l.key != "" && stored != l.key:
+		return wrongPublicKey("%s is not the public key that the ledger has recorded, %s",
+			l.file(publicKeyName), l.key)
 	}
 	return nil
 }

@@ -51,13 +51,19 @@ func (c ObserveBase) decide(d *decider) error {
 	return nil
 }
 
-// landing reports whether a commit is a merge onto the base that was prepared and not recorded as
-// merged yet.
+// landing reports whether a commit is a merge onto the base, or the last one of a train, that was
+// prepared and not recorded as merged yet.
 func (s *State) landing(commit string) bool {
+	before := map[string]string{}
 	for _, w := range s.works {
-		if w.Task != nil && w.Task.Merge != nil && !w.onHold() &&
-			*w.Task.Merge == (PreparedMerge{commit, s.run.Base}) {
-			return true
+		if w.Task != nil && w.Task.Merge != nil && !w.onHold() {
+			before[w.Task.Merge.Commit] = w.Task.Merge.Before
+		}
+	}
+	for range len(before) { // back through the merges of a train
+		prepared := false
+		if commit, prepared = before[commit]; !prepared || commit == s.run.Base {
+			return prepared
 		}
 	}
 	return false
@@ -68,6 +74,11 @@ func (s *State) landing(commit string) bool {
 type PreparedMerge struct {
 	Commit string `json:"commit"`
 	Before string `json:"before"`
+	Train  *Train `json:"train,omitempty"`
+}
+
+func (m *PreparedMerge) is(commit, before string) bool {
+	return m.Commit == commit && m.Before == before
 }
 
 // BaseMove is a move of the base that signalbox did not make.
@@ -92,31 +103,7 @@ type PrepareMerge struct {
 }
 
 func (c PrepareMerge) decide(d *decider) error {
-	h, err := d.holderReport(c.Session, c.Epoch, "merge")
-	if err != nil {
-		return err
-	}
-	switch {
-	case h.role != signalbox.RoleMerger:
-		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges",
-			"%s must not prepare a merge", h.role)
-	case d.s.run.Policy.Deliver != DeliverMerge:
-		return refusef(signalbox.CodeUsage, "deliver it as the policy says",
-			"the policy does not merge '%s'", h.w.ID)
-	case c.Commit == "" || h.w.Task.Commit == "":
-		return refusef(signalbox.CodeUsage, "run the checks first", "there is no commit to merge")
-	case d.s.WaitsForApproval(h.w):
-		return refusef(signalbox.CodeConflict, "signalbox approve "+h.w.ID,
-			"the merge of '%s' is not approved", h.w.ID)
-	case c.Before != d.s.run.Base:
-		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names",
-			"the base has moved")
-	}
-	if err := checkCommits(c.Commit); err != nil {
-		return err
-	}
-	d.answer.Seq = h.note(MergePrepared{c.Epoch, c.Commit, c.Before, h.w.Task.Commit})
-	return nil
+	return PrepareTrain{c.Session, "", []TrainMerge{{c.Epoch, c.Commit, c.Before}}}.decide(d)
 }
 
 // ReportBranch reports that the branch of a task was not at the commit that the ledger names. It

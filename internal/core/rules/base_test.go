@@ -115,7 +115,7 @@ func TestMergeIsOfTheCheckedCommit(t *testing.T) {
 	b.do(orderOf(OrderRetry, "t1"))
 	m = b.wantDispatch(signalbox.RoleMerger, "t1")
 	wantBody(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base1")}),
-		MergePrepared{m.Lease.Epoch, sha("merge1"), sha("base1"), sha("commit1")})
+		MergePrepared{m.Lease.Epoch, sha("merge1"), sha("base1"), sha("commit1"), nil})
 	report.Session, report.Epoch, report.Commit = m.Session, m.Lease.Epoch, sha("merge2")
 	b.refuses(report, signalbox.CodeUsage)
 	report.Commit = sha("merge1")
@@ -308,7 +308,7 @@ func TestImpossibleCommits(t *testing.T) {
 	b.toMerge("t1", sha("commit1"))
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
 	for _, body := range []body{MergeApproved{"x"},
-		MergePrepared{m.Lease.Epoch, sha("m"), sha("base1"), "x"},
+		MergePrepared{m.Lease.Epoch, sha("m"), sha("base1"), "x", nil},
 		Merged{Epoch: m.Lease.Epoch, Commit: sha("m"), Before: sha("base1"), Tip: "x"}} {
 		err := b.s.Apply(b.event("t1", m.Session, body))
 		if err == nil {

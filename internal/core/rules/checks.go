@@ -156,26 +156,22 @@ type ReportMerge struct {
 }
 
 func (c ReportMerge) decide(d *decider) error {
-	h, err := d.holderReport(c.Session, c.Epoch, "merge")
+	h, err := d.mergerReport(c.Session, c.Epoch)
 	if err != nil {
 		return err
-	}
-	if h.role != signalbox.RoleMerger {
-		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges",
-			"%s must not report a merge", h.role)
 	}
 	if err := checkCommits(c.Commit); err != nil {
 		return err
 	}
 	h.Body = c.Body
-	nothing := c.Refusal != "" || c.Unchanged // was merged
-	if m := h.w.Task.Merge; !nothing && (m == nil || *m != (PreparedMerge{c.Commit, c.Before})) {
-		return refusef(signalbox.CodeUsage, "record it with PrepareMerge first",
-			"the merge of '%s' was not prepared", h.w.ID)
-	}
-	if !nothing && c.Moves && c.Before != d.s.run.Base {
-		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names",
-			"the base has moved")
+	if c.Refusal == "" && !c.Unchanged {
+		if err := h.checkPrepared(c.Commit, c.Before); err != nil {
+			return err
+		}
+		moved := checkChain([]TrainMerge{{c.Epoch, c.Commit, c.Before}}, d.s.run.Base)
+		if c.Moves && moved != nil {
+			return moved
+		}
 	}
 	switch {
 	case c.Refusal != "" && h.w.Task.Kind == KindRemediation:
@@ -183,18 +179,15 @@ func (c ReportMerge) decide(d *decider) error {
 			Reason: "it could not be merged: " + sanitize(c.Refusal, 1000)})
 		return nil
 	case c.Refusal != "":
-		h.rework(ReworkMerge, h.w.Task.Counts.Merges+1, d.s.run.Policy.Limits.Merges, AskedMerge,
-			c.Refusal, c.Body)
+		h.refuseMerge(c.Refusal, c.Body)
 	case c.Unchanged && h.w.Task.Kind == KindTask:
 		h.unchanged()
 	default: // a remediation may have repaired something outside the repository
-		tip := ""
-		if c.Commit != "" {
-			tip = h.w.Task.Commit
+		prepared := h.w.Task.Merge
+		if c.Unchanged {
+			prepared = nil
 		}
-		d.answer.Seq = h.note(Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID),
-			c.Rows, tip})
-		h.move(signalbox.PhaseCompleted)
+		d.answer.Seq = h.merged(prepared, c.Rows, nil)
 	}
 	h.release("merge")
 	if c.Refusal == "" && h.w.Task.Kind == KindRemediation {

@@ -78,9 +78,9 @@ func remedyOver(s *State, id string) bool {
 }
 
 // brokenSlots holds that no more agents are at work than may be; those that wait for an expert or a
-// file are not.
+// file are not. Several tasks may be merged at once only by one session.
 func brokenSlots(s *State) string {
-	all, roles, mergers := 0, map[signalbox.Role]int{}, 0
+	all, roles, mergers := 0, map[signalbox.Role]int{}, map[string]bool{}
 	for w := range s.Works() {
 		if w.Task == nil || w.Lease == nil || w.Task.Parked != nil {
 			continue
@@ -88,15 +88,15 @@ func brokenSlots(s *State) string {
 		roles[w.Lease.Role]++
 		switch w.Lease.Role {
 		case signalbox.RoleMerger:
-			mergers++
+			mergers[w.Lease.Session] = true
 		case signalbox.RoleCI:
 		default:
 			all++
 		}
 	}
-	if p := s.run.Policy; all > p.Slots || mergers > 1 ||
+	if p := s.run.Policy; all > p.Slots || len(mergers) > 1 ||
 		roles[signalbox.RoleCI] > max(p.Checks, 1) {
-		return fmt.Sprintf("%d agents and %d mergers are at work: %v", all, mergers, roles)
+		return fmt.Sprintf("%d agents and mergers %v are at work: %v", all, mergers, roles)
 	}
 	for role, n := range roles {
 		if isAgent(role) && role != signalbox.RoleExpert && n > s.run.Policy.slots(role) {

@@ -228,7 +228,7 @@ func (c *company) dispatch() {
 	can := c.s.CanDispatch(roles, byHand, c.now)
 	c.n++
 	d := c.try(Dispatch{Roles: roles, Session: fmt.Sprintf("s%d", c.n), Actor: "a", Lease: "L",
-		TTL: chooseOne(c, time.Minute, time.Hour), ByHand: byHand})
+		TTL: chooseOne(c, time.Minute, time.Hour), ByHand: byHand, Train: c.between(0, 4)})
 	if can != (d.Err == nil || len(d.Events) > 0) {
 		c.fatalf("CanDispatch says %t; Dispatch: %v", can, d.Err)
 	}
@@ -405,12 +405,46 @@ func (c *company) merge(w *Work, conflict bool) {
 		c.try(ReportDelivery{m.Session, m.Epoch, d})
 		return
 	}
+	if session, _ := c.s.Session(m.Session); len(session.Live) > 1 && c.oneIn(2) {
+		c.mergeTrain(session)
+		return
+	}
 	m.Commit, m.Before = sha(fmt.Sprintf("m%d", c.n)), c.s.Base()
 	c.try(PrepareMerge{Session: m.Session, Epoch: m.Epoch, Commit: m.Commit, Before: m.Before})
 	if !c.calm && c.oneIn(5) {
 		c.moveBase(m.Commit) // it is ours
 	}
 	c.try(m)
+}
+
+// mergeTrain merges some of the tasks that a session holds together. Of the others one fails, or
+// all wait.
+func (c *company) mergeTrain(session *Session) {
+	report := ReportTrain{Session: session.ID, Moves: c.oneIn(2)}
+	good, base := c.between(1, len(session.Live)), c.s.Base()
+	for i, epoch := range session.Live[:good] {
+		commit := sha(fmt.Sprintf("m%d-%d", c.n, i))
+		report.Merges = append(report.Merges, TrainMerge{epoch, commit, base})
+		base = commit
+	}
+	if report.Waiting = session.Live[good:]; len(report.Waiting) > 0 && !c.calm && c.oneIn(2) {
+		report.Failed, report.Waiting = report.Waiting[0], report.Waiting[1:]
+		report.Refusal = "it fails"
+	}
+	c.try(PrepareTrain{session.ID, sha("tree"), report.Merges})
+	if !c.calm && c.oneIn(5) {
+		c.moveBase(base) // it is ours
+	}
+	c.try(report)
+}
+
+// beat sends the heartbeat of all leases.
+func (c *company) beat() {
+	beat := Heartbeat{TTL: chooseOne(c, time.Minute, time.Hour), Actor: "a"}
+	for _, w := range c.held() {
+		beat.Epochs = append(beat.Epochs, w.Lease.Epoch)
+	}
+	c.try(beat)
 }
 
 // observeRequest reports what became of a pull request, and whether there is one.
@@ -649,7 +683,7 @@ func (c *company) batch() {
 }
 
 func (c *company) step() {
-	switch c.between(0, 38) {
+	switch c.between(0, 39) {
 	default:
 		c.doGood()
 	case 0, 1, 2, 3, 4:
@@ -678,6 +712,8 @@ func (c *company) step() {
 		c.replan()
 	case 37, 38:
 		c.workByHand()
+	case 39:
+		c.beat()
 	case 36:
 		if c.oneIn(3) {
 			c.store()
@@ -773,7 +809,7 @@ func (c *company) doGood() bool {
 	}
 	c.n++
 	c.try(Dispatch{Roles: DispatchRoles(), Session: fmt.Sprintf("s%d", c.n), Actor: "a", Lease: "L",
-		TTL: time.Hour})
+		TTL: time.Hour, Train: 3})
 	return true
 }
 

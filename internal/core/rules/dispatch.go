@@ -34,6 +34,9 @@ type Dispatch struct {
 	Session, Actor string
 	Lease          string
 	TTL            time.Duration
+	// Short is the TTL if the work is to be checked or merged; 0 means TTL. Such a lease is renewed
+	// by Heartbeat.
+	Short time.Duration
 	// Secret is the hash of the secret of the new lease.
 	Secret signalbox.Hash
 	// ByHand is how many work items, planned or not, may be checked at once for one of those that
@@ -42,14 +45,15 @@ type Dispatch struct {
 	ByHand int
 	// Machine is the name of the machine on which the crew works, "" if it is the only one.
 	Machine string
+	// Train is how many tasks may be merged together, up to MaxTrain; 0 means 1.
+	Train int
 }
 
 func (c Dispatch) decide(d *decider) error {
-	if c.TTL == 0 {
-		c.TTL = signalbox.DefaultLeaseTTL
-	}
+	c.TTL = cmp.Or(c.TTL, signalbox.DefaultLeaseTTL)
+	c.Short = cmp.Or(c.Short, c.TTL)
 	if err := cmp.Or(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease),
-		checkTTL(c.TTL)); err != nil {
+		checkTTL(c.TTL), checkTTL(c.Short)); err != nil {
 		return err
 	}
 	if _, known := d.s.Session(c.Session); known {
@@ -58,6 +62,7 @@ func (c Dispatch) decide(d *decider) error {
 			if w.Task != nil {
 				d.answer.Agent = w.Task.Agent
 			}
+			c.answerTrain(d)
 			return claim.held(d, w, w.Lease)
 		}
 		return refusef(signalbox.CodeUsage, "use a new session for each dispatch",
@@ -71,12 +76,32 @@ func (c Dispatch) decide(d *decider) error {
 		return refusef(signalbox.CodeNotFound, "try again later", "%w", ErrNothingToClaim)
 	}
 	c.grant(d, w, role)
+	if role == signalbox.RoleMerger {
+		answer := d.answer
+		for _, car := range d.s.train(w, min(c.Train, MaxTrain)-1) {
+			c.grant(d, car, role)
+			answer.Train = append(answer.Train, Granted{car.ID, *d.answer.Lease})
+		}
+		d.answer = answer
+	}
 	return nil
+}
+
+// answerTrain answers with the train that an earlier attempt of the same command was granted.
+func (c Dispatch) answerTrain(d *decider) {
+	session, _ := d.s.Session(c.Session)
+	for _, epoch := range session.Live[1:] {
+		w := d.s.works[d.s.leased[epoch]]
+		d.answer.Train = append(d.answer.Train, Granted{w.ID, *w.Lease})
+	}
 }
 
 func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
 	claim := Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL,
 		Secret: c.Secret, crew: w.Task == nil, machine: c.Machine}
+	if !isAgent(role) {
+		claim.TTL = c.Short
+	}
 	if w.Task != nil {
 		claim.agent, _ = d.s.agentFor(role, w.Task.Expert, d.at)
 		d.tryAgent(claim.agent, c.Actor)
@@ -221,7 +246,7 @@ func (s *State) pickFor(roleIndex int, use slotUsage, now time.Time) *Work {
 	bestAt, below := 0, s.downstreamCounts()
 	for i := range s.ready[roleIndex].all() {
 		w := s.works[i]
-		if best != nil && !s.startsBefore(below, i, bestAt) || !s.mayStartNow(w) ||
+		if best != nil && s.compareStart(below, i, bestAt) >= 0 || !s.mayStartNow(w) ||
 			role == signalbox.RoleExpert && !s.expertCanStart(w, use, now) {
 			continue
 		}
@@ -230,14 +255,24 @@ func (s *State) pickFor(roleIndex int, use slotUsage, now time.Time) *Work {
 	return best
 }
 
-func (s *register) startsBefore(below []int, i, j int) bool {
+// compareStart is negative if the task with index i starts before the one with index j.
+func (s *State) compareStart(below []int, i, j int) int {
 	a, b := s.works[i].Task, s.works[j].Task
-	// it may be in the base already, and then that must be recorded first
-	if (a.Merge != nil) != (b.Merge != nil) {
-		return a.Merge != nil
+	return cmp.Or(cmp.Compare(s.landingOrder(a), s.landingOrder(b)),
+		cmp.Compare(b.Priority, a.Priority), cmp.Compare(below[j], below[i]),
+		cmp.Compare(a.Order, b.Order))
+}
+
+// landingOrder puts prepared merges first: they may be in the base already, and then that must be
+// recorded before others are merged, and in the order of their train.
+func (s *delivery) landingOrder(t *Task) int {
+	switch {
+	case t.Merge == nil:
+		return MaxTrain + 1
+	case t.Merge.Before == s.run.Base || t.Merge.Train == nil:
+		return 0
 	}
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(below[j], below[i]),
-		cmp.Compare(a.Order, b.Order)) < 0
+	return t.Merge.Train.Position
 }
 
 func (s *State) expertCanStart(w *Work, use slotUsage, now time.Time) bool {

@@ -109,6 +109,7 @@ var decoders = map[string]func(data []byte, strict bool) (body, error){
 	TypeWorkOpened:            decodeAs[WorkOpened],
 	TypeLeaseGranted:          decodeAs[LeaseGranted],
 	TypeLeaseRenewed:          decodeAs[LeaseRenewed],
+	TypeLeasesRenewed:         decodeAs[LeasesRenewed],
 	TypeLeaseReleased:         decodeAs[LeaseReleased],
 	TypeLeaseExpired:          decodeAs[LeaseExpired],
 	TypeSignalHeard:           decodeAs[SignalHeard],

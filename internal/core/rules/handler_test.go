@@ -267,7 +267,8 @@ func TestHandlerMarkComplete(t *testing.T) {
 	m := b.dispatch(signalbox.RoleMerger)
 	d = b.merged(m)
 	wantTypes(t, d, "Merged t1", "PhaseChanged t1", "LeaseReleased t1")
-	wantBody(t, d, Merged{m.Lease.Epoch, sha("beef"), "", []string{"t2"}, nil, sha("c0ffee")})
+	wantBody(t, d, Merged{Epoch: m.Lease.Epoch, Commit: sha("beef"), Unblocked: []string{"t2"},
+		Tip: sha("c0ffee")})
 	b.wantPhase("t1", signalbox.PhaseCompleted)
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 

@@ -180,6 +180,30 @@ func (c Renew) decide(d *decider) error {
 	return nil
 }
 
+func (c Heartbeat) decide(d *decider) error {
+	if c.TTL == 0 {
+		c.TTL = signalbox.DefaultLeaseTTL
+	}
+	if err := cmp.Or(checkIDs("actor", c.Actor), checkTTL(c.TTL)); err != nil {
+		return err
+	}
+	renewed := LeasesRenewed{Expires: d.at.Add(c.TTL)}
+	for _, epoch := range slices.Compact(slices.Sorted(slices.Values(c.Epochs))) {
+		i, live := d.s.leased[epoch]
+		if !live {
+			continue
+		}
+		if lease := d.liveLease(d.s.works[i]); lease != nil && !isAgent(lease.Role) &&
+			renewed.Expires.After(lease.Expires) {
+			renewed.Epochs = append(renewed.Epochs, epoch)
+		}
+	}
+	if len(renewed.Epochs) > 0 {
+		d.answer.Seq = d.record("", "", c.Actor, renewed)
+	}
+	return nil
+}
+
 func (c Release) decide(d *decider) error {
 	if c.Session == "" && c.Caller == nil {
 		return c.byOperator(d)

@@ -13,6 +13,7 @@ import (
 const (
 	TypeLeaseGranted  = "LeaseGranted"
 	TypeLeaseRenewed  = "LeaseRenewed"
+	TypeLeasesRenewed = "LeasesRenewed"
 	TypeLeaseReleased = "LeaseReleased"
 	TypeLeaseExpired  = "LeaseExpired"
 )
@@ -85,10 +86,45 @@ func (b LeaseRenewed) fault(s *State, e *signalbox.Event) string {
 	})
 }
 
-func (b LeaseRenewed) apply(s *State, e *signalbox.Event) {
-	s.changeWork(e.Work, func(w *Work) {
+func (b LeaseRenewed) apply(s *State, e *signalbox.Event) { s.extendLease(e.Work, b.Expires) }
+
+// LeasesRenewed extends leases of checks and merges, all to the same time. It is the heartbeat of
+// the machine that holds them: one event, however many there are.
+type LeasesRenewed struct {
+	Epochs  []uint64  `json:"epochs"`
+	Expires time.Time `json:"expires"`
+}
+
+func (b LeasesRenewed) fault(s *State, e *signalbox.Event) string {
+	if len(b.Epochs) == 0 {
+		return "it renews no lease"
+	}
+	for _, epoch := range b.Epochs {
+		switch lease := s.Lease(epoch); {
+		case lease == nil:
+			return fmt.Sprintf("lease %d is not live", epoch)
+		case isAgent(lease.Role):
+			return fmt.Sprintf("lease %d belongs to the %s", epoch, lease.Role)
+		case !e.Time.Before(lease.Expires):
+			return fmt.Sprintf("lease %d has expired", epoch)
+		case !b.Expires.After(lease.Expires):
+			return fmt.Sprintf("it does not extend lease %d", epoch)
+		}
+	}
+	return ttlFault(e, b.Expires)
+}
+
+func (b LeasesRenewed) apply(s *State, _ *signalbox.Event) {
+	for _, epoch := range b.Epochs {
+		s.extendLease(s.works[s.leased[epoch]].ID, b.Expires)
+	}
+}
+
+// extendLease sets when the lease of a work item expires.
+func (s *State) extendLease(work string, expires time.Time) {
+	s.changeWork(work, func(w *Work) {
 		lease := *w.Lease
-		lease.Expires = b.Expires.UTC()
+		lease.Expires = expires.UTC()
 		w.Lease = &lease
 	})
 }
@@ -116,8 +152,8 @@ func (b LeaseReleased) describe(d *Describer, e *signalbox.Event) (text, detail 
 // isRoutine reports whether another event already explains why the lease ended.
 func (b LeaseReleased) isRoutine() bool {
 	switch b.Reason {
-	case "", "checks", "merge", "delivered", "conflict", "health audit", "exit", ReleasedLimit,
-		ReleasedUnavailable, "retry", "setup", ReleasedForRework, "the run is cancelled",
+	case "", "checks", "merge", ReleasedTrain, "delivered", "conflict", "health audit", "exit",
+		ReleasedLimit, ReleasedUnavailable, "retry", "setup", ReleasedForRework, "the run is cancelled",
 		"the human is asked instead", signalbox.NameExit, signalbox.NameUnknown:
 		return true
 	}

@@ -77,14 +77,18 @@ type MergePrepared struct {
 	Before string `json:"before"`
 	// Tip is the commit of the work that it merges.
 	Tip string `json:"tip"`
+	// Train is the train that the merge belongs to, absent if the work is merged alone.
+	Train *Train `json:"train,omitempty"`
 }
 
 func (b MergePrepared) fault(s *State, e *signalbox.Event) string {
-	return s.taskFault(e, func(w *Work) string { return mergerFault(e, w, b.Tip, b.Epoch) })
+	return s.taskFault(e, func(w *Work) string {
+		return cmp.Or(b.Train.fault(), mergerFault(e, w, b.Tip, b.Epoch))
+	})
 }
 
 func (b MergePrepared) apply(s *State, e *signalbox.Event) {
-	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Merge = &PreparedMerge{b.Commit, b.Before} })
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Merge = &PreparedMerge{b.Commit, b.Before, b.Train} })
 }
 
 // Merged records that the work is in the base. Unblocked lists the tasks that waited only for it.
@@ -93,16 +97,21 @@ type Merged struct {
 	Commit    string   `json:"commit,omitempty"`
 	Before    string   `json:"before,omitempty"`
 	Unblocked []string `json:"unblocked,omitempty"`
-	// Rows is the list of check results on the merge commit, before the base moved to it.
+	// Rows is the list of check results on the merge commit, or on the last one of the train, before
+	// the base moved to it.
 	Rows []CheckRow `json:"rows,omitempty"`
 	// Tip is the commit of the work that was merged.
 	Tip string `json:"tip,omitempty"`
+	// Train is the train that the merge belongs to, absent if the work was merged alone.
+	Train *Train `json:"train,omitempty"`
 }
 
 func (b Merged) fault(s *State, e *signalbox.Event) string {
 	return s.taskFault(e, func(w *Work) string {
 		blocked := w.Phase == signalbox.PhaseBlocked
 		switch {
+		case b.Train.fault() != "":
+			return b.Train.fault()
 		case b.Epoch != 0:
 		case w.Task.Kind == KindRemediation && blocked: // declared healthy
 			return ""
@@ -131,6 +140,9 @@ func (b Merged) describe(d *Describer, e *signalbox.Event) (text, detail string)
 	text = "done"
 	if b.Commit != "" {
 		text = "merged as " + shortCommit(b.Commit)
+	}
+	if b.Train != nil {
+		text += fmt.Sprintf(", %d of %d merged together", b.Train.Position, b.Train.Size)
 	}
 	return text + canStart(b.Unblocked), d.undelivered(e.Work)
 }

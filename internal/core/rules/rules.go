@@ -85,6 +85,8 @@ type Answer struct {
 	Understood string
 	// Approval means that the task still waits for the approval of its merge.
 	Approval bool
+	// Train has the leases of the tasks to merge together with Work, in order.
+	Train []Granted
 }
 
 // Decide returns the result of a command in state s at time now. It does not change the state.

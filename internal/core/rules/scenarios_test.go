@@ -12,6 +12,7 @@ import (
 var scenarios = []scenario{
 	{"full-life", "Work goes from DRAFT to COMPLETED, each phase by a session of the role that may claim it.", fullLife},
 	{"repaired", "Invalid events were removed. Then a clock was ten years ahead while work was claimed, and the time is set back.", repaired},
+	{"merge-train", "Four tasks are merged together: two pass, one fails, one waits. Their leases are renewed by heartbeats, and those of the next train expire.", mergeTrain},
 }
 
 type scenario struct {
@@ -53,5 +54,31 @@ func repaired(b *box) {
 	b.now = t0.Add(time.Minute)
 	b.do(CorrectClock{To: b.now, Reason: "desk had no time service", Actor: "op"})
 	b.pass(20 * time.Minute)
+	b.do(Expire{})
+}
+
+func mergeTrain(b *box) {
+	b.do(Configure{policy(), "op"})
+	b.do(plan(1, todo("t1"), todo("t2"), todo("t3"), todo("t4")))
+	b.checkCommit("B-1", sha("base1"), sha("base1"))
+	for _, work := range []string{"t1", "t2", "t3", "t4"} {
+		b.toMerge(work, sha("commit "+work))
+	}
+	a, _, merges := b.couple(10)
+	b.pass(time.Minute)
+	beat := Heartbeat{Actor: "crew"}
+	for _, m := range merges {
+		beat.Epochs = append(beat.Epochs, m.Epoch)
+	}
+	b.do(beat)
+	b.do(PrepareTrain{a.Session, sha("tree"), merges[:2]})
+	b.do(ReportTrain{Session: a.Session, Merges: merges[:2], Moves: true,
+		Rows:   []CheckRow{{Check: "test", Environment: "local", Passed: true, Millis: 10}},
+		Failed: merges[2].Epoch, Refusal: "merged into the base it fails: test in local",
+		Body: signalbox.Hash{9}, Waiting: []uint64{merges[3].Epoch}})
+	b.toMerge("t3", sha("another commit"))
+	a, _, merges = b.couple(10)
+	b.do(PrepareTrain{a.Session, sha("another tree"), merges})
+	b.pass(signalbox.DefaultLeaseTTL)
 	b.do(Expire{})
 }

@@ -355,14 +355,16 @@ func (h report) complete() {
 	h.release(h.Signal)
 }
 
-// unblockedBy returns the tasks that wait only for the given task.
-func (s *State) unblockedBy(id string) []string {
+// unblockedBy returns the tasks that wait only for the given task, apart from those in done.
+func (s *State) unblockedBy(id string, done ...string) []string {
 	var unblocked []string
 	for _, i := range s.dependents[id] {
 		if i >= len(s.works) || s.works[i].Task == nil || s.works[i].Done() {
 			continue // rolled back, not planned, or done
 		}
-		if open := s.OpenBlockers(s.works[i]); len(open) == 1 && open[0] == id {
+		open := slices.DeleteFunc(s.OpenBlockers(s.works[i]),
+			func(id string) bool { return slices.Contains(done, id) })
+		if len(open) == 1 && open[0] == id {
 			unblocked = append(unblocked, s.works[i].ID)
 		}
 	}

@@ -200,6 +200,15 @@ func (s *register) Redaction(blob signalbox.Hash) (r Redaction, ok bool) {
 	return s.redactions[i], true
 }
 
+// Lease returns the lease of an epoch, nil if it is over. Like that of a Work, it can have expired
+// already.
+func (s *register) Lease(epoch uint64) *signalbox.Lease {
+	if i, live := s.leased[epoch]; live {
+		return s.works[i].Lease
+	}
+	return nil
+}
+
 // NextExpiry returns when the next live lease expires; ok is false if there is none.
 func (s *register) NextExpiry() (at time.Time, ok bool) {
 	for _, i := range s.leased {

@@ -158,6 +158,8 @@ type Crew struct {
 	opts     Options
 	log      *slog.Logger
 	prompts  *turnprompt.Builder
+	// heartbeat keeps the leases of checks and merges alive.
+	heartbeat *heartbeat
 
 	ended   chan struct{}   // capacity 1: a session has ended
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
@@ -225,7 +227,10 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 	c.site.Cache.Copy = c.opts.copies
 	shared := c.opts.machines || b.Config.ManyMachines()
 	if b.Config.ManyMachines() {
-		if err := checkLease(b.Config.Lease.TTL, b.Config.Grace); err != nil {
+		lease, standard := b.Config.Lease, config.Default().Lease
+		err := cmp.Or(checkLease("lease.ttl", lease.TTL, standard.TTL, b.Config.Grace),
+			checkLease("lease.checks", lease.Short(), standard.Checks, b.Config.Grace))
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -250,6 +255,7 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 	}); err != nil {
 		return nil, err
 	}
+	c.heartbeat = &heartbeat{ttl: c.shortTTL(), renew: c.renewLeases, spawn: c.running.Go}
 	c.follower = transport.NewFollower(c.exchange, c.log, c.noteTeam)
 	c.stack = deliver.Stack{Box: b, Repo: in.Repo, Exchange: c.exchange}
 	c.requests = &deliver.Requests{Target: target, Box: b, Follower: c.follower,
@@ -464,7 +470,8 @@ func (c *Crew) dispatch(ctx context.Context) error {
 			rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
 				Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL,
 				Secret: rules.HashSecret(secret),
-				ByHand: c.checksByHand(), Machine: c.machine})
+				ByHand: c.checksByHand(), Machine: c.machine,
+				Train: c.box.Config.Deliver.Train, Short: c.shortTTL()})
 		if errors.Is(err, rules.ErrNothingToClaim) {
 			return nil
 		}
@@ -511,6 +518,9 @@ func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret st
 		wake: make(chan struct{}, 1), spending: make(chan struct{}, 1),
 		messages: make(chan struct{}, 1)}
 	s.leased, s.unlease = context.WithCancel(context.WithoutCancel(ctx))
+	for _, other := range granted.Train {
+		s.train = append(s.train, s.couple(other))
+	}
 	c.mu.Lock()
 	c.sessions[s.id] = s
 	c.mu.Unlock()

@@ -2,20 +2,61 @@ package crew
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"signalbox"
-
 	"signalbox/internal/config"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
+// ttl returns how long the session's lease lasts if it is not renewed.
+func (s *session) ttl() time.Duration {
+	if s.isShort() {
+		return s.crew.shortTTL()
+	}
+	return s.crew.box.Config.Lease.TTL
+}
+
+// isShort reports whether other machines wait for the work of the session, because only one merges,
+// or a few run checks, at a time.
+func (s *session) isShort() bool {
+	return s.role == signalbox.RoleCI || s.role == signalbox.RoleMerger
+}
+
+// shortTTL returns how long leases of checks and merges last. If only this machine uses the ledger,
+// they need not be short: another crew of the machine notices at once that this one is gone.
+func (c *Crew) shortTTL() time.Duration {
+	if c.exchange.Shared() {
+		return c.box.Config.Lease.Short()
+	}
+	return c.box.Config.Lease.TTL
+}
+
+// keepLease keeps the leases of the session and its train alive until the result is called, and
+// cancels the session if that is not possible.
+func (s *session) keepLease(ctx context.Context) (stop func()) {
+	if s.isShort() {
+		return s.crew.heartbeat.keep(append([]*session{s}, s.train...))
+	}
+	renewing, cancel := context.WithCancel(ctx)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.renewLease(renewing)
+	}()
+	return func() {
+		cancel()
+		<-stopped
+	}
+}
+
 // renewLease keeps the session's lease alive until ctx is done, and cancels the session if that is
 // not possible.
 func (s *session) renewLease(ctx context.Context) {
-	ttl := s.crew.box.Config.Lease.TTL
+	ttl := s.ttl()
 	k := leaseKeeper{
 		ttl:  ttl,
 		lost: s.loseLease,
@@ -41,26 +82,21 @@ type leaseKeeper struct {
 	lost  func() // may be called more than once
 }
 
-// leaseMargin is how long before a lease expires its programs are ended if the lease could not be
-// renewed: two agents must never do the same work. A third of it covers clocks that differ, a third
-// programs that are slow to end, and a third other delays.
-func leaseMargin(ttl time.Duration) time.Duration { return min(30*time.Second, ttl/6) }
-
 // leaseGrace returns how long programs may take to end when their lease is lost.
-func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, leaseMargin(ttl)/3) }
+func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, config.LeaseMargin(ttl)/3) }
 
 // checkLease returns an error if a lease is too short for machines that share a ledger: one whose
 // clock is ahead, as far as the ledger allows, would take over work before the program that has
 // lost its lease could end, although its machine is connected and renews the lease in time.
-func checkLease(ttl, grace time.Duration) error {
+func checkLease(setting string, ttl, standard, grace time.Duration) error {
 	needed := 3 * (journal.MaxAhead + leaseGrace(ttl, grace))
 	if needed < ttl {
 		return nil
 	}
 	return signalbox.CodeUsage.Errorf(
-		"raise lease.ttl; the default is "+config.Default().Lease.TTL.String(),
-		"lease.ttl is %s, but machines that share a ledger need more than %s: three times the %s by which their clocks may differ and the %s that a program gets to end (grace)",
-		ttl, needed, journal.MaxAhead, leaseGrace(ttl, grace))
+		fmt.Sprintf("raise %s; the default is %s", setting, standard),
+		"%s is %s, but machines that share a ledger need more than %s: three times the %s by which their clocks may differ and the %s that a program gets to end (grace)",
+		setting, ttl, needed, journal.MaxAhead, leaseGrace(ttl, grace))
 }
 
 // keep renews the lease whenever a third of its time has passed, and more often after a failure. It
@@ -91,10 +127,13 @@ func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
 			k.lost()
 			return
 		default:
-			next.Reset(min(k.ttl/20, 5*time.Second))
+			next.Reset(retryLease(k.ttl))
 		}
 	}
 }
+
+// retryLease returns the pause after a lease could not be renewed.
+func retryLease(ttl time.Duration) time.Duration { return min(ttl/20, 5*time.Second) }
 
 // left returns how long work may continue under a lease. If the clock of another machine is ahead,
 // and the time of the ledger with it, expires is later than a whole ttl from now; but on that
@@ -102,5 +141,5 @@ func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
 func (k *leaseKeeper) left(expires time.Time) time.Duration { return k.leftAt(time.Now(), expires) }
 
 func (k *leaseKeeper) leftAt(now, expires time.Time) time.Duration {
-	return min(expires.Sub(now), k.ttl) - leaseMargin(k.ttl)
+	return min(expires.Sub(now), k.ttl) - config.LeaseMargin(k.ttl)
 }

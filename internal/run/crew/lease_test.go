@@ -15,14 +15,14 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// A lease that cannot be renewed is given up before it expires: 30 seconds before, or a sixth of a
+// A lease that cannot be renewed is given up before it expires: 30 seconds before, or a third of a
 // shorter TTL.
 func TestLeaseMargin(t *testing.T) {
 	for _, test := range []struct{ ttl, lost time.Duration }{
 		{10 * time.Minute, 10*time.Minute - 30*time.Second},
 		{3 * time.Minute, 150 * time.Second},
-		{time.Minute, 50 * time.Second},
-		{6 * time.Second, 5 * time.Second},
+		{time.Minute, 40 * time.Second},
+		{6 * time.Second, 4 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -57,7 +57,7 @@ func TestCheckLease(t *testing.T) {
 		{15 * time.Second, 0, false},
 		{16 * time.Second, 0, true},
 	} {
-		err := checkLease(tt.ttl, tt.grace)
+		err := checkLease("lease.ttl", tt.ttl, time.Minute, tt.grace)
 		if tt.fine != (err == nil) {
 			t.Errorf("%s, %s: %v", tt.ttl, tt.grace, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -136,19 +137,29 @@ func (c *Crew) closeCompleted(ctx context.Context) error {
 
 // closeUnused removes the worktree of a work item unless a session is still using it.
 func (c *Crew) closeUnused(ctx context.Context, work string) error {
+	lock, err := c.tryLockWork(work)
+	if lock == nil {
+		return err
+	}
+	defer lock.Close()
+	return c.closeWork(ctx, work)
+}
+
+// tryLockWork locks a work item against other sessions of this machine until the result is closed.
+// It returns nil if a session is using it.
+func (c *Crew) tryLockWork(work string) (io.Closer, error) {
 	name := c.lockFile(work)
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
 	if free, err := durable.TryLockFile(f); !free || err != nil {
-		return err
+		return nil, errors.Join(err, f.Close())
 	}
-	return c.closeWork(ctx, work)
+	return f, nil
 }
 
 // tidy removes the worktrees of work that other machines have completed, and what it published.

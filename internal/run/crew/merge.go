@@ -30,23 +30,29 @@ func (s *session) merge(ctx context.Context) error {
 		policy, _ := state.Policy()
 		how = policy.Deliver
 	})
-	if how != rules.DeliverMerge {
+	switch {
+	case how != rules.DeliverMerge:
 		return s.deliver(ctx, how)
+	case len(s.train) > 0:
+		return s.mergeTrain(ctx)
 	}
-	command := rules.ReportMerge{Session: s.id, Epoch: s.epoch, Moves: s.crew.exchange.Shared()}
-	merged, err := workspace.Merged{}, s.crew.exchange.Obtain(ctx, s.work, w.Task.Commit)
-	if err == nil && !command.Moves {
-		merged, err = s.landedMerge(ctx, w.Task.Merge)
-	}
+	command := rules.ReportMerge{Moves: s.crew.exchange.Shared()}
+	merged, err := s.landedMerge(ctx, w.Task)
 	if err == nil && merged.Commit == "" {
 		merged, err = s.mergeCommit(ctx, w, &command)
 	}
-	moved := (*workspace.MovedError)(nil)
+	return s.settleMerge(ctx, command, merged, err)
+}
+
+// settleMerge reports the result of a merge. err is why the work was not merged.
+func (s *session) settleMerge(ctx context.Context, command rules.ReportMerge,
+	merged workspace.Merged, err error) error {
+	command.Session, command.Epoch = s.id, s.epoch
 	conflict, failed := (*workspace.ConflictError)(nil), (*failedChecksError)(nil)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return context.Cause(ctx)
-	case errors.As(err, &moved), errors.Is(err, errBaseMoved):
+	case isBaseMoved(err):
 		s.crew.follower.Observe(ctx, false)
 		// it is merged when the checks have run on the new base
 		s.release(ctx, "the base has moved")
@@ -85,11 +91,13 @@ func (s *session) merge(ctx context.Context) error {
 }
 
 // landedMerge returns the merge that a previous merger prepared, if it took place. Otherwise its
-// Commit is "".
-func (s *session) landedMerge(ctx context.Context,
-	prepared *rules.PreparedMerge) (workspace.Merged, error) {
-	if prepared == nil {
-		return workspace.Merged{}, nil
+// Commit is "", and the commit of the task is in this clone.
+func (s *session) landedMerge(ctx context.Context, t *rules.Task) (workspace.Merged, error) {
+	prepared := t.Merge
+	// if other machines share the ledger, the record is what moves the base
+	if err := s.crew.exchange.Obtain(ctx, s.work, t.Commit); err != nil || prepared == nil ||
+		s.crew.exchange.Shared() {
+		return workspace.Merged{}, err
 	}
 	warning, landed, err := s.crew.project.Repo.Landed(ctx, prepared.Commit)
 	if err != nil || !landed {
@@ -101,11 +109,15 @@ func (s *session) landedMerge(ctx context.Context,
 // errBaseMoved means that the ledger names another base than when the merge began.
 var errBaseMoved = errors.New("the base has moved")
 
+func isBaseMoved(err error) bool {
+	moved := (*workspace.MovedError)(nil)
+	return errors.As(err, &moved) || errors.Is(err, errBaseMoved)
+}
+
 // mergeCommit merges, and adds the results of the checks to the command that reports the merge.
 func (s *session) mergeCommit(ctx context.Context, w *rules.Work,
 	command *rules.ReportMerge) (workspace.Merged, error) {
-	s.restoreBranch(ctx, w.Task.Commit, savedCommit(w.Task)...)
-	message, err := s.commitText(ctx, w)
+	request, err := s.mergeRequest(ctx, w)
 	if err != nil {
 		return workspace.Merged{}, err
 	}
@@ -113,16 +125,9 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work,
 	if err := s.crew.exchange.Obtain(ctx, "", base); err != nil {
 		return workspace.Merged{}, err
 	}
-	request := workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Base: base, Message: message, Squash: s.crew.box.Config.Deliver.Squash}
+	request.Base = base
 	request.Check = func(ctx context.Context, dir string) error {
-		rows, body, err := s.job().Run(ctx, dir)
-		command.Rows, command.Body = rows, body
-		if err != nil {
-			return err
-		}
-		var accepted []string
-		s.crew.box.Engine.View(func(state *rules.State) { accepted = state.AcceptedFailures() })
-		return failedRows(rows, accepted)
+		return s.checkMerge(ctx, dir, command)
 	}
 	request.Prepared = func(commit string) error {
 		if err := s.crew.exchange.Publish(ctx, "", commit); err != nil {
@@ -140,6 +145,28 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work,
 	}
 	commit, err := s.crew.project.Repo.CreateMerge(ctx, request) // the record moves the base
 	return workspace.Merged{Commit: commit, Before: base}, err
+}
+
+// mergeRequest returns what to merge, and makes sure that the branch of the task is where it should
+// be.
+func (s *session) mergeRequest(ctx context.Context, w *rules.Work) (workspace.MergeRequest, error) {
+	s.restoreBranch(ctx, w.Task.Commit, savedCommit(w.Task)...)
+	message, err := s.commitText(ctx, w)
+	return workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Message: message,
+		Squash: s.crew.box.Config.Deliver.Squash}, err
+}
+
+// checkMerge runs the checks on the result of a merge, and adds what they found to the command that
+// reports it. It returns a *failedChecksError if they failed.
+func (s *session) checkMerge(ctx context.Context, dir string, command *rules.ReportMerge) error {
+	rows, body, err := s.job().Run(ctx, dir)
+	command.Rows, command.Body = rows, body
+	if err != nil {
+		return err
+	}
+	var accepted []string
+	s.crew.box.Engine.View(func(state *rules.State) { accepted = state.AcceptedFailures() })
+	return failedRows(rows, accepted)
 }
 
 func mergeMessage(w *rules.Work) string {

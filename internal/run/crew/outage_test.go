@@ -476,4 +476,4 @@ func TestCrewStartsInAnOutage(t *testing.T) {
 
 // clockTolerance is how far the clocks of the machines of a box may differ so that a lease is never
 // granted again while the programs of its last holder run.
-func clockTolerance(ttl time.Duration) time.Duration { return leaseMargin(ttl) / 3 }
+func clockTolerance(ttl time.Duration) time.Duration { return config.LeaseMargin(ttl) / 3 }

@@ -42,9 +42,12 @@ type session struct {
 	agent   string // that it runs; "" if the policy names none
 	epoch   uint64
 	expires time.Time
-	secret  string // of the lease, for the programs of the agent
-	cancel  context.CancelCauseFunc
-	over    <-chan struct{} // closed when the session must end
+	// train are sessions with the same id that hold the leases of tasks which this one merges
+	// together with its own; see train.go
+	train  []*session
+	secret string // of the lease, for the programs of the agent
+	cancel context.CancelCauseFunc
+	over   <-chan struct{} // closed when the session must end
 	// done when the lease is lost, also if the session was being ended already
 	leased  context.Context
 	unlease context.CancelFunc
@@ -71,17 +74,12 @@ type session struct {
 
 // run carries out the lease, and makes sure that it is not left behind.
 func (s *session) run(ctx context.Context) {
-	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		s.renewLease(renewing)
-	}()
+	stopKeeping := s.keepLease(context.WithoutCancel(ctx))
 	// What fails because of a full disk or another git's lock is tried again. An agent is not
 	// started twice.
 	err := s.retry(ctx, s.isPermanent, func() error { return s.attempt(ctx) })
-	stop()
-	<-stopped
+	stopKeeping()
+	s.releaseTrain(ctx)
 	left := leftBy(err)
 	if left != nil {
 		s.crew.log.Warn("processes did not end; the task waits until they have", "work", s.work,
@@ -256,8 +254,7 @@ func (s *session) loseLease() {
 // lease can be granted elsewhere.
 func (s *session) endWithLease(stop func(grace time.Duration)) (done func() bool) {
 	return context.AfterFunc(s.leased, func() {
-		c := s.crew.box.Config
-		stop(leaseGrace(c.Lease.TTL, c.Grace))
+		stop(leaseGrace(s.ttl(), s.crew.box.Config.Grace))
 	})
 }
 

@@ -70,6 +70,8 @@ type Merge struct {
 	Commit string `json:"commit"`
 	Before string `json:"before,omitempty"`
 	Tip    string `json:"tip,omitempty"`
+	// Train is the train that the merge belongs to, nil if the work was merged alone.
+	Train *rules.Train `json:"train,omitempty"`
 }
 
 // NewDetails returns the details that the crew of an agent gives it.

@@ -167,7 +167,7 @@ func (s *Session) add(e *signalbox.Event) {
 	s.addOutcome(e)
 	if e.Type == rules.TypeMerged {
 		b := read[rules.Merged](e)
-		s.Merged = &Merge{b.Commit, b.Before, b.Tip}
+		s.Merged = &Merge{b.Commit, b.Before, b.Tip, b.Train}
 	}
 	if len(s.Turns) == 0 {
 		return

@@ -14,9 +14,12 @@ import (
 // recorder turns the events of sessions, and the tool calls of their agents, into spans.
 type recorder struct {
 	box      string
-	sessions map[string]*session
+	sessions map[holding]*session
 	tools    map[string][]tool // by session, those of turns that have not ended
 }
+
+// holding is a session and the work that it holds. A merger can hold several tasks.
+type holding struct{ session, work string }
 
 // session is a session that holds work.
 type session struct {
@@ -34,7 +37,7 @@ type tool struct {
 }
 
 func newRecorder(box string) *recorder {
-	return &recorder{box: box, sessions: map[string]*session{}, tools: map[string][]tool{}}
+	return &recorder{box: box, sessions: map[holding]*session{}, tools: map[string][]tool{}}
 }
 
 // maxTools bounds the tool calls that are remembered of one turn.
@@ -66,7 +69,7 @@ func (r *recorder) event(e *signalbox.Event, find func(id string) *rules.Work) (
 		r.begin(e)
 		return nil
 	}
-	s := r.sessions[e.Session]
+	s := r.sessions[holding{e.Session, e.Work}]
 	if s == nil {
 		return nil
 	}
@@ -99,7 +102,7 @@ func (r *recorder) event(e *signalbox.Event, find func(id string) *rules.Work) (
 			s.span.failed, s.span.failure = true, "the lease expired"
 		}
 		ended = append(ended, s.span)
-		delete(r.sessions, e.Session)
+		delete(r.sessions, holding{e.Session, e.Work})
 		delete(r.tools, e.Session)
 	}
 	return ended
@@ -122,7 +125,7 @@ func (r *recorder) begin(e *signalbox.Event) {
 	s.span.set("signalbox.work", e.Work)
 	s.span.set("signalbox.session", e.Session)
 	s.span.set("signalbox.role", string(role))
-	r.sessions[e.Session] = s
+	r.sessions[holding{e.Session, e.Work}] = s
 }
 
 // providers are the names of the conventions for those who make agent programs.

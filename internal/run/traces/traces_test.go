@@ -23,16 +23,21 @@ var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 
 func at(second int) time.Time { return noon.Add(time.Duration(second) * time.Second) }
 
-// feed passes an event of a session to a recorder, and returns the spans that end.
+// feed passes an event of a session about T1 to a recorder, and returns the spans that end.
 func feed(t *testing.T, r *recorder, second int, kind string, body any) []span {
+	t.Helper()
+	return feedTask(t, r, "T1", second, kind, body)
+}
+
+func feedTask(t *testing.T, r *recorder, work string, second int, kind string, body any) []span {
 	t.Helper()
 	data, err := json.Marshal(body)
 	must.Succeed(t, err)
-	e := &signalbox.Event{Seq: uint64(second + 1), Time: at(second), Type: kind, Work: "T1",
+	e := &signalbox.Event{Seq: uint64(second + 1), Time: at(second), Type: kind, Work: work,
 		Session: "s", Data: data}
 	return r.event(e, func(
 		string) *rules.Work {
-		return &rules.Work{ID: "T1", Opened: noon.Add(-time.Hour)}
+		return &rules.Work{ID: work, Opened: noon.Add(-time.Hour)}
 	})
 }
 
@@ -100,6 +105,26 @@ func TestRecorder(t *testing.T) {
 	}
 	if len(r.sessions)+len(r.tools) > 0 {
 		t.Errorf("left: %v %v", r.sessions, r.tools)
+	}
+}
+
+// TestRecorderOfATrain: a merger that holds several tasks has a span for each.
+func TestRecorderOfATrain(t *testing.T) {
+	r := newRecorder("box-1")
+	var ended []span
+	for i, work := range []string{"T1", "T2"} {
+		feedTask(t, r, work, i, rules.TypeLeaseGranted,
+			rules.LeaseGranted{Role: signalbox.RoleMerger})
+	}
+	for i, work := range []string{"T1", "T2"} {
+		ended = append(ended, feedTask(t, r, work, i+2, rules.TypePhaseChanged,
+			rules.PhaseChanged{To: signalbox.PhaseCompleted})...)
+		ended = append(ended, feedTask(t, r, work, i+4, rules.TypeLeaseReleased,
+			rules.LeaseReleased{})...)
+	}
+	if got, want := describe(ended),
+		"task T1 -3600-2; merger T1 0-4; task T2 -3600-3; merger T2 1-5"; got != want {
+		t.Errorf("spans:\n%s, want\n%s", got, want)
 	}
 }
 

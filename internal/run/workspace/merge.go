@@ -73,17 +73,24 @@ func (r *merging) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 	if err != nil {
 		return Merged{}, err
 	}
-	warning, err := r.landWithRetry(ctx, landing{Task: m.Task, Base: r.Base, Before: base,
+	warning, err := r.landMerge(ctx, landing{Task: m.Task, Base: r.Base, Before: base,
 		After: commit})
-	if errors.Is(err, errMoved) {
-		if base, err = r.BaseCommit(ctx); err == nil {
-			err = &MovedError{r.Base, m.Base, base}
-		}
-	}
 	if err != nil {
 		return Merged{}, err
 	}
 	return Merged{Commit: commit, Before: m.Base, Warning: warning}, nil
+}
+
+// landMerge lands, and says where the base branch is if it has moved.
+func (r *merging) landMerge(ctx context.Context, l landing) (warning string, err error) {
+	warning, err = r.landWithRetry(ctx, l)
+	if errors.Is(err, errMoved) {
+		base := ""
+		if base, err = r.BaseCommit(ctx); err == nil {
+			err = &MovedError{l.Base, l.Before, base}
+		}
+	}
+	return warning, err
 }
 
 // CreateMerge does what Merge does before the base branch moves, and returns the merge commit. The
