@@ -34,6 +34,9 @@ const (
 	MaxLeaseTTL     = 24 * time.Hour
 )
 
+// MaxTrain is how many tasks can be merged together: one append records all of them.
+const MaxTrain = 100
+
 // ClaimableBy returns the role that may claim work in the phase, "" if none may.
 func (p Phase) ClaimableBy() Role {
 	switch p {

@@ -68,9 +68,6 @@ const (
 	DefaultTrainTime    = 30 * time.Minute
 )
 
-// maxTrain is the largest size of a train that the rules allow.
-const maxTrain = 100
-
 func (Deliver) mainField() string { return "as" }
 
 // Way returns how work is delivered.
@@ -106,7 +103,7 @@ func (c *Config) checkDeliver(f *faults) {
 	f.add(checkRemote(at.field("remote"), d.Remote))
 	f.add(checkProgram(at.field("command"), d.Command))
 	f.add(checkTimeOrNone(at.field("every"), d.Every))
-	f.add(checkNumber(at.field("train"), d.Train, maxTrain))
+	f.add(checkNumber(at.field("train"), d.Train, signalbox.MaxTrain))
 	f.add(checkTime(at.field("train_time"), d.TrainTime))
 	switch {
 	case (d.Forge == ForgeGitHub || d.Forge == ForgeGitLab) && len(d.Command) > 0:

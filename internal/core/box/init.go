@@ -50,8 +50,8 @@ type settings map[string][]byte
 func readSettings(dir string) (settings, error) {
 	found := settings{}
 	for _, name := range []string{".gitignore", config.FileName} {
-		text, err := readOptional(filepath.Join(dir, name))
-		if err != nil {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, cannotCreate(err)
 		}
 		found[name] = text
@@ -69,10 +69,12 @@ func (s settings) restore(dir string) {
 		return !ours
 	})
 	for name, text := range s {
-		switch file := filepath.Join(dir, name); {
-		case text != nil:
+		file := filepath.Join(dir, name)
+		now, err := os.ReadFile(file)
+		switch {
+		case text != nil && (err != nil || !bytes.Equal(now, text)):
 			_ = durable.Replace(file, text, 0o600)
-		case !others:
+		case text == nil && !others:
 			os.Remove(file)
 		}
 	}

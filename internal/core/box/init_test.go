@@ -288,7 +288,7 @@ func TestFailedInitLeavesNothing(t *testing.T) {
 		t.Errorf("the folder is still there: %v", err)
 	}
 
-	const settings = "slots: 3\n"
+	settings := "slots: 3\n" + strings.Repeat("# "+strings.Repeat("x", 98)+"\n", 1000)
 	must.Succeed(t, os.Mkdir(dir, 0o700))
 	name := filepath.Join(dir, config.FileName)
 	must.Succeed(t, os.WriteFile(name, []byte(settings), 0o600))

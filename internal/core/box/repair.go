@@ -123,7 +123,7 @@ func exactJSON(e *signalbox.Event) []byte {
 }
 
 // replaceTail executes a command on the ledger as it is up to the event keep, and replaces the
-// events after it, of which the last has a hash, by those of the command.
+// events after it by those of the command. The last of those after it must have the hash last.
 func (l *Ledger) replaceTail(ctx context.Context, keep uint64, last signalbox.Hash,
 	c rules.Command) error {
 	repairer, ok := l.database().(journal.Repairer)

@@ -136,7 +136,7 @@ func (LedgerRepaired) apply(*State, *signalbox.Event) {}
 
 // ClockCorrected records that the last events were written with a clock that was ahead. It has the
 // time of that clock; from the next event on, time continues at To. Leases, limits and pauses that
-// would end after the wrong time keep what was left of them.
+// would end after the wrong time keep their remaining time.
 type ClockCorrected struct {
 	To     time.Time `json:"to"`
 	Reason string    `json:"reason"`

@@ -45,7 +45,7 @@ type Dispatch struct {
 	ByHand int
 	// Machine is the name of the machine on which the crew works, "" if it is the only one.
 	Machine string
-	// Train is how many tasks may be merged together, up to MaxTrain; 0 means 1.
+	// Train is how many tasks may be merged together, up to signalbox.MaxTrain; 0 means 1.
 	Train int
 }
 
@@ -78,7 +78,7 @@ func (c Dispatch) decide(d *decider) error {
 	c.grant(d, w, role)
 	if role == signalbox.RoleMerger {
 		answer := d.answer
-		for _, car := range d.s.train(w, min(c.Train, MaxTrain)-1) {
+		for _, car := range d.s.train(w, min(c.Train, signalbox.MaxTrain)-1) {
 			c.grant(d, car, role)
 			answer.Train = append(answer.Train, Granted{car.ID, *d.answer.Lease})
 		}
@@ -268,7 +268,7 @@ func (s *State) compareStart(below []int, i, j int) int {
 func (s *delivery) landingOrder(t *Task) int {
 	switch {
 	case t.Merge == nil:
-		return MaxTrain + 1
+		return signalbox.MaxTrain + 1
 	case t.Merge.Before == s.run.Base || t.Merge.Train == nil:
 		return 0
 	}

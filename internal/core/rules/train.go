@@ -34,9 +34,6 @@ func (t *Train) fault() string {
 	return ""
 }
 
-// MaxTrain is the largest size of a train, because the size of an append is limited.
-const MaxTrain = 100
-
 // ReleasedTrain is why a lease ended if its work waits for the next train.
 const ReleasedTrain = "train"
 
@@ -85,8 +82,8 @@ type PrepareTrain struct {
 }
 
 func (c PrepareTrain) decide(d *decider) error {
-	if len(c.Merges) == 0 || len(c.Merges) > MaxTrain {
-		return refusef(signalbox.CodeUsage, fmt.Sprintf("merge 1 to %d tasks together", MaxTrain),
+	if len(c.Merges) == 0 || len(c.Merges) > signalbox.MaxTrain {
+		return refusef(signalbox.CodeUsage, fmt.Sprintf("merge 1 to %d tasks together", signalbox.MaxTrain),
 			"there are %d merges", len(c.Merges))
 	}
 	var reports []report

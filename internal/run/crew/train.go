@@ -48,8 +48,8 @@ func (s *session) releaseTrain(ctx context.Context) {
 func (s *session) mergeTrain(ctx context.Context) error {
 	t := &train{head: s, crew: s.crew, report: rules.ReportTrain{Session: s.id,
 		Moves: s.crew.exchange.Shared()}}
-	defer t.unlock()
 	err := t.run(ctx)
+	t.unlock(t.cars)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return context.Cause(ctx)
@@ -85,7 +85,7 @@ type train struct {
 	own    error
 	// report is what became of the cars.
 	report rules.ReportTrain
-	locks  []io.Closer
+	locks  map[*session]io.Closer
 }
 
 func (t *train) run(ctx context.Context) error {
@@ -123,7 +123,7 @@ func (t *train) run(ctx context.Context) error {
 // lock locks the tasks of the train against other sessions of this machine. One that is in use is
 // left behind.
 func (t *train) lock(ctx context.Context) error {
-	t.cars = []*session{t.head}
+	t.cars, t.locks = []*session{t.head}, map[*session]io.Closer{}
 	for _, car := range t.head.train {
 		if !car.holdsLease() {
 			continue
@@ -133,7 +133,7 @@ func (t *train) lock(ctx context.Context) error {
 			return err
 		}
 		if lock != nil {
-			t.cars, t.locks = append(t.cars, car), append(t.locks, lock)
+			t.cars, t.locks[car] = append(t.cars, car), lock
 		}
 	}
 	if slices.ContainsFunc(t.cars, (*session).succeedsPeer) { // see lockWork
@@ -142,9 +142,14 @@ func (t *train) lock(ctx context.Context) error {
 	return nil
 }
 
-func (t *train) unlock() {
-	for _, lock := range t.locks {
-		lock.Close()
+// unlock lets other sessions use the tasks. It comes before their leases end: the next train leaves
+// behind what is still locked.
+func (t *train) unlock(cars []*session) {
+	for _, car := range cars {
+		if lock := t.locks[car]; lock != nil {
+			lock.Close()
+			delete(t.locks, car)
+		}
 	}
 }
 
@@ -327,6 +332,7 @@ func (t *train) submitReport(ctx context.Context) error {
 	for _, car := range append([]*session{t.head}, t.head.train...) {
 		if !named[car.epoch] && car.holdsLease() {
 			t.report.Waiting = append(t.report.Waiting, car.epoch)
+			t.unlock([]*session{car})
 		}
 	}
 	if err := t.record(t.report); err != nil {

@@ -34,9 +34,9 @@ var (
 	certificateEnd   = time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// secrets returns the lines of a secret. The first is that of this machine. Connections of machines
-// whose first is any of them are accepted, so that a secret can be changed on one machine after the
-// other.
+// secrets returns the lines of a secret. A machine identifies itself with its first line, and
+// accepts others that use any of its lines, so that a secret can be changed on one machine after
+// the other.
 func secrets(text []byte) (lines [][]byte) {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
