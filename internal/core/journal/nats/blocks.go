@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/minio/highwayhash"
+	"github.com/nats-io/nats-server/v2/server"
 
 	"signalbox"
 	"signalbox/ledger"
@@ -51,8 +52,12 @@ var (
 // read on when more were stored.
 type copyReader struct {
 	dir, stream, subject string
-	// expect is an event that the copy must have, if its sequence number is not 0.
+	// expect is an event that the copy must have, if its sequence number is not 0. The hash may be
+	// zero, if it is not known.
 	expect copyMark
+	// replays means that a server will discard what follows that event, and store it again from the
+	// log of its group. So it may be damaged.
+	replays bool
 	// pause, if not nil, is called from time to time.
 	pause func() error
 
@@ -103,7 +108,11 @@ func (r *copyReader) advance() error {
 		if number > r.block {
 			r.block, r.offset = number, 0
 		}
-		if err := r.readBlock(i == len(numbers)-1); err != nil {
+		err := r.readBlock(i == len(numbers)-1)
+		if r.replays && r.last.Seq >= r.expect.Seq && errors.Is(err, errDamagedCopy) {
+			break
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -238,9 +247,56 @@ func (r *copyReader) add(record storedRecord) error {
 		return fmt.Errorf("%w: event %d does not continue event %d", errInvalidEvent, seq, seq-1)
 	case e.Hash != ledger.Sum(&e):
 		return fmt.Errorf("%w: event %d: wrong hash", errInvalidEvent, seq)
-	case seq == r.expect.Seq && e.Hash != r.expect.Hash:
+	case seq == r.expect.Seq && r.expect.Hash != (signalbox.Hash{}) && e.Hash != r.expect.Hash:
 		return fmt.Errorf("%w: event %d is not the one that it had", errDamagedCopy, seq)
 	}
 	r.last = copyMark{seq, e.Hash}
 	return nil
+}
+
+// readSnapshot returns the last event in the newest snapshot of a group, 0 if there is none. The
+// folder of the group has snapshots in files snap.TERM.INDEX:
+//
+//	term (8 bytes), index (8), size of the list of servers (4), that list, the state of the stream,
+//	HighwayHash-64 of all that (8)
+func readSnapshot(dir, group string) (last uint64, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "snap.*"))
+	if err != nil {
+		return 0, err
+	}
+	newest, term, index := "", uint64(0), uint64(0)
+	for _, name := range files {
+		var t, i uint64
+		if _, err := fmt.Sscanf(filepath.Base(name), "snap.%d.%d", &t, &i); err == nil &&
+			(t > term || t == term && i > index) {
+			newest, term, index = name, t, i
+		}
+	}
+	if newest == "" {
+		return 0, nil
+	}
+	data, err := os.ReadFile(newest)
+	if err != nil {
+		return 0, err
+	}
+	key := sha256.Sum256([]byte(group))
+	hash, err := highwayhash.New64(key[:])
+	if err != nil {
+		return 0, err
+	}
+	const fixed = 8 + 8 + 4
+	body := data[:max(0, len(data)-recordHash)]
+	hash.Write(body)
+	if len(body) < fixed || !bytes.Equal(hash.Sum(nil), data[len(body):]) {
+		return 0, fmt.Errorf("%s: wrong checksum", newest)
+	}
+	servers := binary.LittleEndian.Uint32(body[fixed-4:])
+	if int64(fixed)+int64(servers) > int64(len(body)) {
+		return 0, fmt.Errorf("%s: wrong size", newest)
+	}
+	state, err := server.DecodeStreamState(body[fixed+servers:])
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", newest, err)
+	}
+	return state.LastSeq, nil
 }

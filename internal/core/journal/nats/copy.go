@@ -24,12 +24,16 @@ import (
 )
 
 // Every node verifies its own copy of the ledger, from its files: all of it before its server
-// starts and then once a day, and what is added within seconds. What it has verified it writes to a
-// note, so that it notices when the copy is cut off later. A node whose copy is damaged does not
-// run, and so does not count when the others agree on an event, and cannot lead them. Its process
-// gets the files from a node that has verified its own, verifies them too, and only then starts the
-// server. The state of the group (Raft) stays: the server remembers for whom it voted and what it
-// has acknowledged.
+// starts and then once a day, and what is added within seconds. A node whose copy is damaged does
+// not run, and so does not count when the others agree on an event, and cannot lead them. Its
+// process gets the files from a node that has verified its own, verifies them too, and only then
+// starts the server. The state of the group (Raft) stays: the server remembers for whom it voted and
+// what it has acknowledged.
+//
+// Which events the files must have follows from that state. A server with replicas syncs its log,
+// and the files only later. When it starts, it cuts the files off after the last event of its newest
+// snapshot, and stores what follows again from its log. So a copy without those is not damaged, and
+// a copy that ends before the snapshot is. A single server has no log: it notes what it verified.
 
 const (
 	// copyPoll is how often new events are verified.
@@ -54,6 +58,7 @@ type ownCopy struct {
 
 	mu     sync.Mutex
 	report *copyReport // nil if another process runs the node; guarded by mu
+	group  string      // of the server, "" if it is not known; guarded by mu
 }
 
 // copyReport is what a node says about its copy.
@@ -89,20 +94,25 @@ func (c *ownCopy) prepare(stop <-chan struct{}) error {
 		func() { c.log.Warn("verifying the copy of the ledger on this machine") })
 	defer said.Stop()
 	note := c.readNote()
-	r := c.newReader(c.dir(), note.copyMark)
-	err := r.advance()
+	c.setGroup(note.Group)
+	r, err := c.needed(note)
+	if err != nil {
+		return err
+	}
+	err = r.advance()
 	if errors.Is(err, errDamagedCopy) || errors.Is(err, errInvalidEvent) {
 		if c.current().Problem != err.Error() { // it is tried again and again
 			c.log.Warn("looking for a good copy of the ledger on the other machines", "error", err)
 		}
 		c.setReport(r.last, note.Time, err)
-		var missing error
-		switch r, missing = c.refill(ctx, note.copyMark, r.last.Seq); {
+		good, missing := c.refill(ctx, r.expect, r.last.Seq)
+		switch {
 		case missing == nil:
-			err = nil
+			r, err = good, nil
 		case errors.Is(err, errInvalidEvent):
 			// The others have it too, so it is in the log, which readers refuse.
 			c.log.Warn("no other machine has a better copy of the ledger", "error", missing)
+			c.reader = nil
 			return nil
 		default:
 			return signalbox.CodeUnverified.Errorf("keep the folder "+c.cluster.Dir+
@@ -113,34 +123,70 @@ func (c *ownCopy) prepare(stop <-chan struct{}) error {
 	if err != nil {
 		return c.cluster.unreadable(err)
 	}
+	r.expect, r.replays = copyMark{}, false
 	c.reader = r
 	c.setReport(r.last, time.Now(), nil)
 	return c.writeNote()
 }
 
+// needed returns a reader for a copy whose server does not run, which expects what it must have.
+func (c *ownCopy) needed(note copyNote) (*copyReader, error) {
+	if len(c.cluster.Nodes) == 1 {
+		return c.newReader(c.dir(), note.copyMark), nil
+	}
+	r := c.newReader(c.dir(), copyMark{})
+	r.replays = true
+	if note.Group == "" { // it has not run yet
+		return r, nil
+	}
+	last, err := readSnapshot(c.cluster.groupDir(note.Group), note.Group)
+	if err != nil {
+		return nil, signalbox.CodeUnverified.Errorf(
+			"replace this node: docs/how-to/machines.md, Replace a machine",
+			"%w: %w", errDamagedCopy, err)
+	}
+	r.expect.Seq = last
+	return r, nil
+}
+
 // watch verifies what is added, and once a day everything, until stop is closed. It calls bad, and
-// returns, if the copy is damaged.
-func (c *ownCopy) watch(stop <-chan struct{}, bad func(error)) {
+// returns, if the copy is damaged. Stored returns what the server has stored, and the name of its
+// group.
+func (c *ownCopy) watch(stop <-chan struct{}, stored func() (last uint64, group string),
+	bad func(error)) {
+	doubt := false
 	for c.reader != nil {
 		select {
 		case <-stop:
 			return
 		case <-time.After(copyPoll):
 		}
-		err := c.advance()
+		last, group := stored()
+		err := c.advance(last)
+		if c.setGroup(group) && err == nil {
+			err = c.writeNote()
+		}
 		if err == nil && time.Since(c.current().Time) > copyDaily {
 			err = c.verifyAgain(stop)
 		}
-		switch {
-		case errors.Is(err, errDamagedCopy), errors.Is(err, errInvalidEvent) && c.isAlone():
+		switch damaged := errors.Is(err, errDamagedCopy); {
+		case damaged && !doubt:
+			// A server with replicas cuts its files off when it starts, or if the others have
+			// agreed on something else. So it is read from the start.
+			doubt, c.reader = true, c.newReader(c.dir(), copyMark{})
+			continue
+		case damaged, errors.Is(err, errInvalidEvent) && c.isAlone():
+			c.setReport(c.reader.last, c.current().Time, err)
 			bad(err)
 			return
 		case errors.Is(err, errInvalidEvent):
+			c.setReport(c.reader.last, c.current().Time, err)
 			c.log.Warn("an event of the ledger is not valid", "error", err)
 			return
 		case err != nil && !errors.Is(err, errStopped):
 			c.log.Warn("cannot verify the copy of the ledger on this machine", "error", err)
 		}
+		doubt = false
 	}
 }
 
@@ -153,13 +199,11 @@ func (c *ownCopy) isAlone() bool {
 	return err == nil
 }
 
-// advance verifies what was added.
-func (c *ownCopy) advance() error {
+// advance verifies what was added. The copy must have the event last.
+func (c *ownCopy) advance(last uint64) error {
 	before := c.reader.last
+	c.reader.expect = copyMark{Seq: last}
 	if err := c.reader.advance(); err != nil {
-		if errors.Is(err, errDamagedCopy) || errors.Is(err, errInvalidEvent) {
-			c.setReport(c.reader.last, c.current().Time, err)
-		}
 		return err
 	}
 	if c.reader.last == before {
@@ -191,8 +235,6 @@ func (c *ownCopy) verifyAgain(stop <-chan struct{}) error {
 		c.reader = r
 		c.setReport(r.last, time.Now(), nil)
 		err = c.writeNote()
-	} else if !errors.Is(err, errStopped) {
-		c.setReport(r.last, c.current().Time, err)
 	}
 	return err
 }
@@ -202,7 +244,7 @@ func (c *ownCopy) finish() {
 	if c.reader == nil {
 		return
 	}
-	if err := c.advance(); err != nil {
+	if err := c.advance(0); err != nil && !errors.Is(err, errDamagedCopy) { // see prepare
 		c.log.Warn("cannot verify the copy of the ledger on this machine", "error", err)
 	}
 }
@@ -215,6 +257,17 @@ func (c *ownCopy) setReport(last copyMark, at time.Time, problem error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.report = report
+}
+
+// setGroup reports whether the group has changed.
+func (c *ownCopy) setGroup(group string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if group == "" || group == c.group {
+		return false
+	}
+	c.group = group
+	return true
 }
 
 // forget makes the process say nothing about the copy: another one runs the node.
@@ -237,12 +290,13 @@ func (c *ownCopy) current() copyReport {
 // copyNote is what a node remembers of its copy.
 type copyNote struct {
 	copyMark
-	Time time.Time `json:"time"`
-	Sum  string    `json:"sum"` // of the other fields
+	Time  time.Time `json:"time"`
+	Group string    `json:"group,omitempty"` // of the replicas
+	Sum   string    `json:"sum"`             // of the other fields
 }
 
 func (n copyNote) sum() string {
-	text := fmt.Appendf(nil, "%d %x %d", n.Seq, n.Hash[:], n.Time.UnixNano())
+	text := fmt.Appendf(nil, "%d %x %d %s", n.Seq, n.Hash[:], n.Time.UnixNano(), n.Group)
 	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
@@ -276,7 +330,9 @@ func (c *ownCopy) writeNote() error {
 	if report.Seq == 0 {
 		return nil
 	}
-	note := copyNote{copyMark: report.copyMark, Time: report.Time}
+	c.mu.Lock()
+	note := copyNote{copyMark: report.copyMark, Time: report.Time, Group: c.group}
+	c.mu.Unlock()
 	note.Sum = note.sum()
 	data, err := json.Marshal(note)
 	if err != nil {

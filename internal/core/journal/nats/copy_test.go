@@ -31,8 +31,8 @@ func (c *testCluster) copyOf(node string) *ownCopy {
 func (c *testCluster) verified(t testing.TB, node string) uint64 {
 	t.Helper()
 	own := c.copyOf(node)
-	r := own.newReader(own.dir(), own.readNote().copyMark)
-	must.Succeed(t, r.advance())
+	r, err := own.needed(own.readNote())
+	must.Succeed(t, errors.Join(err, r.advance()))
 	return r.last.Seq
 }
 
@@ -236,9 +236,9 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 	}
 }
 
-// A node that was killed has not noted its last events. If they are cut off, as by a power failure,
-// it gets them again.
-func TestKilledNodeIsCutOff(t *testing.T) {
+// Nodes that were killed store again from the log of their group what they have not synced, even if
+// none of them has it in its files.
+func TestCopiesAreReplayed(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	c.startAll(t)
@@ -248,17 +248,74 @@ func TestKilledNodeIsCutOff(t *testing.T) {
 		must.Succeed(t, j.Append(t.Context(), seq, testEvents(seq, 1)))
 	}
 	c.awaitReplicas(t, j)
-	c.kill(t, "c")
-	file := blockFile(c.copyOf("c").dir(), 1)
-	info, err := os.Stat(file)
-	must.Succeed(t, err)
-	must.Succeed(t, os.Truncate(file, info.Size()-1200))
-	c.start(t, "c")
-	c.ready(t, "c")
 	c.awaitCopies(t, j, 40)
-	c.stop(t, "c")
-	if n := c.verified(t, "c"); n != 40 {
-		t.Errorf("the copy has %d events, want 40", n)
+	for name := range c.Nodes {
+		c.kill(t, name)
+	}
+	for name := range c.Nodes {
+		own := c.copyOf(name)
+		group := own.readNote().Group
+		last, err := readSnapshot(own.cluster.groupDir(group), group)
+		if err != nil || group == "" || last > 15 {
+			t.Fatalf("the snapshot of group %q has event %d, %v", group, last, err)
+		}
+		file := blockFile(own.dir(), 1)
+		data, err := os.ReadFile(file)
+		must.Succeed(t, err)
+		data[len(data)/4*3] ^= 1
+		must.Succeed(t, os.WriteFile(file, data[:len(data)-1200], 0o600))
+	}
+	c.startAll(t)
+	c.awaitCopies(t, j, 40)
+	events, err := j.Read(t.Context(), 0, 100)
+	if err != nil || len(events) != 40 {
+		t.Errorf("%d events, %v, want 40", len(events), err)
+	}
+	if kept, _ := filepath.Glob(filepath.Join(c.of("c", false).Dir, "damaged-until-*")); kept != nil {
+		t.Errorf("a copy was replaced: %v", kept)
+	}
+}
+
+// A snapshot says which events the files must have. A damaged one is noticed.
+func TestReadSnapshot(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	c.startAll(t)
+	j := c.open(t, "a", "")
+	must.Succeed(t, j.Append(t.Context(), 0, testEvents(0, 30)))
+	c.awaitReplicas(t, j)
+	c.awaitCopies(t, j, 30)
+	must.Succeed(t, j.Close())
+	c.stop(t, "b")
+	own := c.copyOf("b")
+	group := own.readNote().Group
+	dir := own.cluster.groupDir(group)
+	if last, err := readSnapshot(dir, group); err != nil || last != 30 {
+		t.Fatalf("the snapshot has event %d, %v", last, err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "snap.*"))
+	must.Succeed(t, err)
+	name := slices.Max(files)
+	data, err := os.ReadFile(name)
+	must.Succeed(t, err)
+	for i := range data {
+		damaged := bytes.Clone(data)
+		damaged[i] ^= 1
+		must.Succeed(t, os.WriteFile(name, damaged, 0o600))
+		if last, err := readSnapshot(dir, group); err == nil {
+			t.Fatalf("byte %d was changed: event %d", i, last)
+		}
+		must.Succeed(t, os.WriteFile(name, data[:i], 0o600))
+		if last, err := readSnapshot(dir, group); err == nil {
+			t.Fatalf("cut off after %d bytes: event %d", i, last)
+		}
+	}
+	if _, err := own.needed(own.readNote()); !errors.Is(err, errDamagedCopy) {
+		t.Errorf("%v, want %q", err, errDamagedCopy)
+	}
+	must.Succeed(t, os.RemoveAll(dir))
+	if last, err := readSnapshot(dir, group); err != nil || last != 0 {
+		t.Errorf("without a snapshot: event %d, %v", last, err)
 	}
 }
 

@@ -527,7 +527,8 @@ func (n *node) start(stop <-chan struct{}) (*nodeServer, error) {
 	}
 	go gate.run(s.InProcessConn)
 	started.watching.Go(func() {
-		n.copy.watch(gate.ctx.Done(), func(err error) { log.fail("%w", err) })
+		n.copy.watch(gate.ctx.Done(), func() (uint64, string) { return n.stored(s) },
+			func(err error) { log.fail("%w", err) })
 	})
 	return started, nil
 }

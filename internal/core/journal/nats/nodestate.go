@@ -141,6 +141,21 @@ func (n *node) state(s *server.Server, q question) nodeState {
 	return a
 }
 
+// stored returns the last event that the server of this process has stored, and the name of the
+// group of servers that store them.
+func (n *node) stored(s *server.Server) (last uint64, group string) {
+	stream, err := lookupStream(s.GlobalAccount(), n.copy.stream)
+	if err != nil {
+		return 0, ""
+	}
+	if raft := streamRaft(stream); raft != nil {
+		group = raft.Group()
+	}
+	var state server.StreamState
+	streamStore(stream).FastState(&state)
+	return state.LastSeq, group
+}
+
 // older returns the nodes that a server reaches and that do not answer questions.
 func older(s *server.Server) []string {
 	routes, err := s.Routez(&server.RoutezOptions{Subscriptions: true})
