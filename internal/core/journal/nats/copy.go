@@ -54,7 +54,8 @@ type ownCopy struct {
 	stream  string
 	tls     *tls.Config
 	log     *slog.Logger
-	reader  *copyReader // of one goroutine at a time: start, watch or finish
+	reader  *copyReader   // of one goroutine at a time: start, watch or finish
+	doubts  chan struct{} // has an element if all of the copy is to be verified at once
 
 	mu     sync.Mutex
 	report *copyReport // nil if another process runs the node; guarded by mu
@@ -159,6 +160,8 @@ func (c *ownCopy) watch(stop <-chan struct{}, stored func() (last uint64, group 
 		select {
 		case <-stop:
 			return
+		case <-c.doubts:
+			doubt, c.reader = true, c.newReader(c.dir(), copyMark{})
 		case <-time.After(copyPoll):
 		}
 		last, group := stored()
@@ -187,6 +190,14 @@ func (c *ownCopy) watch(stop <-chan struct{}, stored func() (last uint64, group 
 			c.log.Warn("cannot verify the copy of the ledger on this machine", "error", err)
 		}
 		doubt = false
+	}
+}
+
+// suspect makes watch verify the whole copy now.
+func (c *ownCopy) suspect() {
+	select {
+	case c.doubts <- struct{}{}:
+	default:
 	}
 }
 

@@ -289,7 +289,8 @@ func newNode(ctx context.Context, c Cluster, box string, config *tls.Config,
 		return nil, err
 	}
 	n := &node{cluster: c, tls: config, log: log, lock: lock,
-		copy: ownCopy{cluster: c, stream: box, tls: config, log: log.With("node", c.Node)},
+		copy: ownCopy{cluster: c, stream: box, tls: config, log: log.With("node", c.Node),
+			doubts: make(chan struct{}, 1)},
 		quit: make(chan struct{}), done: make(chan struct{})}
 	locked, err := durable.TryLockFile(lock)
 	var s *nodeServer

@@ -136,7 +136,12 @@ func (n *node) state(s *server.Server, q question) nodeState {
 	store.FastState(&state)
 	a.Head = state.LastSeq
 	if a.Leader {
-		a.Messages = load(store, &q, a.Head)
+		var err error
+		if a.Messages, err = load(store, &q, a.Head); err != nil {
+			// Its copy is damaged, and others may have the event.
+			a.Leader, a.Messages = false, nil
+			n.copy.suspect()
+		}
 	}
 	return a
 }
@@ -170,26 +175,24 @@ func older(s *server.Server) []string {
 	return slices.Collect(maps.Keys(answer))
 }
 
-// load loads the messages that a question asks for, up to one that is missing.
-func load(store server.StreamStore, q *question, head uint64) (messages []message) {
-	add := func(m *server.StoreMsg, err error) bool {
-		if err == nil {
+// load loads the messages that a question asks for. It returns an error if one is missing.
+func load(store server.StreamStore, q *question, head uint64) (messages []message, err error) {
+	if q.Last != "" {
+		if m, err := store.LoadLastMsg(q.Last, nil); err == nil {
 			messages = append(messages, stored(m))
 		}
-		return err == nil
-	}
-	if q.Last != "" {
-		add(store.LoadLastMsg(q.Last, nil))
-		return messages
+		return messages, nil
 	}
 	size := 0
 	for seq := q.After + 1; seq <= head && len(messages) < q.Count && size < maxAnswer; seq++ {
-		if !add(store.LoadMsg(seq, nil)) {
-			break
+		m, err := store.LoadMsg(seq, nil)
+		if err != nil {
+			return nil, err
 		}
+		messages = append(messages, stored(m))
 		size += len(messages[len(messages)-1].Data)
 	}
-	return messages
+	return messages, nil
 }
 
 // stored returns a message of a store, whose fields are not exported.

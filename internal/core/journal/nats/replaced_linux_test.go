@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -294,5 +297,99 @@ func TestLeaderWithWrongClock(t *testing.T) {
 	now[0].Time = time.Now().Add(time.Hour).UTC()
 	if err := j.Append(t.Context(), 2, now); !errors.Is(err, journal.ErrClockSkew) {
 		t.Errorf("an event that is as far ahead as one of three clocks: %v", err)
+	}
+}
+
+// Whatever is late or lost between the nodes, and whoever leads them, no answer is older than what
+// was acknowledged before the question, and nothing is reported as lost.
+func TestLateMessages(t *testing.T) {
+	if os.Getenv("SIGNALBOX_FAULT") != "full" {
+		t.Skip("takes ten minutes: SIGNALBOX_FAULT=full")
+	}
+	t.Parallel()
+	c := startDistant(t)
+	must.Succeed(t, c.join(t, "a", 2*time.Minute).Append(t.Context(), 0, testEvents(0, 7)))
+	var (
+		acknowledged, accepted atomic.Uint64
+		wait                   sync.WaitGroup
+		names                  = slices.Sorted(maps.Keys(c.Nodes))
+	)
+	acknowledged.Store(7)
+	stop := make(chan struct{})
+	loop := func(do func()) {
+		wait.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					do()
+				}
+			}
+		})
+	}
+	for _, name := range names {
+		writer, reader := c.join(t, name, 5*time.Second), c.join(t, name, time.Second)
+		loop(func() {
+			head := acknowledged.Load()
+			err := writer.Append(t.Context(), head, testEvents(head, 1))
+			switch {
+			case err == nil:
+				raise(&acknowledged, head+1)
+			case errors.Is(err, journal.ErrConflict):
+				if now, err := writer.Head(t.Context()); err == nil {
+					raise(&acknowledged, now)
+				}
+			case !errors.Is(err, journal.ErrUnavailable):
+				t.Errorf("append event %d: %v", head+1, err)
+			}
+		})
+		loop(func() {
+			before := acknowledged.Load()
+			head, err := reader.Head(t.Context())
+			switch {
+			case err == nil && head < before:
+				t.Errorf("head is %d after event %d was acknowledged", head, before)
+			case err == nil:
+				accepted.Add(1)
+			case !errors.Is(err, journal.ErrUnavailable):
+				t.Errorf("head: %v", err)
+			}
+			events, err := reader.Read(t.Context(), before-1, 10)
+			if err == nil && len(events) == 0 || err != nil && !errors.Is(err, journal.ErrUnavailable) {
+				t.Errorf("%d events after %d, %v", len(events), before-1, err)
+			}
+		})
+	}
+	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end) && !t.Failed(); {
+		i := random.IntN(3)
+		from, to := names[i], names[(i+1+random.IntN(2))%3]
+		switch random.IntN(5) {
+		case 0:
+			c.cut(from, to)
+		case 1, 2:
+			c.delay(from, to, time.Duration(1+random.IntN(8))*time.Second)
+		case 3:
+			if stream, err := lookupStream(c.servers[from].GlobalAccount(), defaultName); err == nil {
+				_ = streamRaft(stream).CampaignImmediately() // it may lead already
+			}
+		case 4:
+			c.repair()
+		}
+		time.Sleep(time.Duration(random.IntN(6000)) * time.Millisecond) // how long it lasts
+	}
+	close(stop)
+	c.repair()
+	wait.Wait()
+	t.Logf("%d events were acknowledged, and %d heads accepted", acknowledged.Load(),
+		accepted.Load())
+}
+
+func raise(known *atomic.Uint64, to uint64) {
+	for {
+		if now := known.Load(); now >= to || known.CompareAndSwap(now, to) {
+			return
+		}
 	}
 }
