@@ -581,6 +581,7 @@ func TestMissingBlob(t *testing.T) {
 	const (
 		missing = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`
 		gone    = `{"error":{"code":400,"err_code":10043,"description":"sequence 1 not found"}}`
+		away    = `{"error":{"code":503,"err_code":10008,"description":"not available"}}`
 	)
 	text := func(m message) string {
 		b, err := json.Marshal(map[string]any{"message": m})
@@ -612,6 +613,8 @@ func TestMissingBlob(t *testing.T) {
 		want            error
 	}{
 		"no blob": {get, []string{missing}, nil, [][]nodeState{none}, journal.ErrNoBlob},
+		"no blob, after no answer": {get, []string{away, missing}, nil, [][]nodeState{none},
+			journal.ErrNoBlob},
 		"no blob to open": {open, []string{missing}, nil, [][]nodeState{none},
 			journal.ErrNoBlob},
 		"no blob, not proven": {get, []string{missing}, nil, [][]nodeState{unknown},

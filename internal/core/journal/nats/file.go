@@ -158,14 +158,16 @@ func (s *fileStore) piece(ctx context.Context, f *file, i int64) ([]byte, error)
 
 // entry returns the last message of a subject in the stream of files, from its leader.
 func (s *fileStore) entry(ctx context.Context, subject string) (m message, found bool, err error) {
+	var last *message
 	err = s.retry(ctx, func() error {
 		a, err := s.getFile(ctx, question{Last: subject})
-		if one := a.first(); one != nil {
-			m, found = *one, true
-		}
+		last = a.first()
 		return err
 	})
-	return m, found, err
+	if err != nil || last == nil {
+		return m, false, err
+	}
+	return *last, true, nil
 }
 
 // getFile asks the leader of the stream of files for one message. A server that was replaced as the
@@ -173,8 +175,11 @@ func (s *fileStore) entry(ctx context.Context, subject string) (m message, found
 // It does not try again.
 func (s *fileStore) getFile(ctx context.Context, q question) (answer, error) {
 	m, found, err := s.getMessage(ctx, s.files(), q.request())
-	if err != nil || found {
-		return answer{messages: []message{m}, proven: true}, err
+	switch {
+	case err != nil:
+		return answer{}, err
+	case found:
+		return answer{messages: []message{m}, proven: true}, nil
 	}
 	q.Stream, q.Count = s.files(), 1
 	return s.ask(ctx, q)
