@@ -84,8 +84,8 @@ type Journal interface {
 type Log interface {
 	// Append stores events after expected, the sequence number of the last event that the caller
 	// has read. If that is not the last event of the log, Append stores nothing and returns
-	// ErrConflict, which may be a *Missed. Either all events are stored or none. When Append returns nil they are on stable
-	// storage: neither a power failure nor kill -9 loses them.
+	// ErrConflict, which may be a *Missed. Either all events are stored or none. When Append returns
+	// nil they are on stable storage: neither a power failure nor kill -9 loses them.
 	//
 	// The caller sets every field: Seq is expected+1 and so on, and Prev and Hash form a chain. The
 	// driver refuses events that do not follow expected, but does not compute hashes. It does not

@@ -184,7 +184,7 @@ type inbox struct {
 	asked  uint64 // how many questions were asked; guarded by mu
 	// waiting are the questions whose answers are awaited, by their subject; guarded by mu
 	waiting map[string]chan<- *natsgo.Msg
-	// late is called with answers to the last question that nobody awaits any more; guarded by mu
+	// late is called with answers to the last question that are no longer awaited; guarded by mu
 	late func(*natsgo.Msg)
 }
 

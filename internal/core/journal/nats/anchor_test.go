@@ -219,3 +219,13 @@ func startServers(t *testing.T, configuration string) string {
 	}
 	return client
 }
+
+// What a server says about a group counts although it says that it cannot write to its disk.
+func TestServerWithWriteError(t *testing.T) {
+	text := `{"server":{"name":"a"},"data":{"$G":{"S-1":{"term":7,"size":3,` +
+		`"leader_since":"2026-01-02T03:04:05Z","wal_error":{"Op":"write"}}}}}`
+	s, err := decodeRaft([]byte(text), "$G", "S-1")
+	if err != nil || s.Term != 7 || s.Size != 3 || !s.Leader || !s.Copy {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/minio/highwayhash"
 	"github.com/nats-io/nats-server/v2/server"
@@ -139,7 +140,11 @@ func (r *copyReader) readBlock(last bool) error {
 			file.Name(), r.last.Seq)
 	}
 	data := make([]byte, end-r.offset) // at most 8 MiB, or one large event
-	if _, err := file.ReadAt(data, r.offset); err != nil && !errors.Is(err, io.EOF) {
+	_, err = file.ReadAt(data, r.offset)
+	switch {
+	case errors.Is(err, syscall.EIO):
+		return fmt.Errorf("%w: %w", errDamagedCopy, err)
+	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	}
 	if len(data) > 0 {
@@ -254,49 +259,53 @@ func (r *copyReader) add(record storedRecord) error {
 	return nil
 }
 
-// readSnapshot returns the last event in the newest snapshot of a group, 0 if there is none. The
-// folder of the group has snapshots in files snap.TERM.INDEX:
+// readSnapshot returns the last event in the newest snapshot of a group, 0 if there is none. It is
+// not ok if the group has no log either, so that a server would replay nothing. The folder of the
+// group has snapshots in files snap.TERM.INDEX:
 //
 //	term (8 bytes), index (8), size of the list of servers (4), that list, the state of the stream,
 //	HighwayHash-64 of all that (8)
-func readSnapshot(dir, group string) (last uint64, err error) {
+func readSnapshot(dir, group string) (last uint64, ok bool, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "snap.*"))
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	newest, term, index := "", uint64(0), uint64(0)
 	for _, name := range files {
 		var t, i uint64
-		if _, err := fmt.Sscanf(filepath.Base(name), "snap.%d.%d", &t, &i); err == nil &&
+		_, err := fmt.Sscanf(filepath.Base(name), "snap.%d.%d", &t, &i)
+		// a file with more in its name was being written
+		if err == nil && strings.HasSuffix(name, fmt.Sprintf(".%d.%d", t, i)) &&
 			(t > term || t == term && i > index) {
 			newest, term, index = name, t, i
 		}
 	}
 	if newest == "" {
-		return 0, nil
+		log, err := blockNumbers(filepath.Join(dir, "msgs"))
+		return 0, len(log) > 0, err
 	}
 	data, err := os.ReadFile(newest)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	key := sha256.Sum256([]byte(group))
 	hash, err := highwayhash.New64(key[:])
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	const fixed = 8 + 8 + 4
 	body := data[:max(0, len(data)-recordHash)]
 	hash.Write(body)
 	if len(body) < fixed || !bytes.Equal(hash.Sum(nil), data[len(body):]) {
-		return 0, fmt.Errorf("%s: wrong checksum", newest)
+		return 0, false, fmt.Errorf("%s: wrong checksum", newest)
 	}
 	servers := binary.LittleEndian.Uint32(body[fixed-4:])
 	if int64(fixed)+int64(servers) > int64(len(body)) {
-		return 0, fmt.Errorf("%s: wrong size", newest)
+		return 0, false, fmt.Errorf("%s: wrong size", newest)
 	}
 	state, err := server.DecodeStreamState(body[fixed+servers:])
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", newest, err)
+		return 0, false, fmt.Errorf("%s: %w", newest, err)
 	}
-	return state.LastSeq, nil
+	return state.LastSeq, true, nil
 }

@@ -27,13 +27,13 @@ import (
 // starts and then once a day, and what is added within seconds. A node whose copy is damaged does
 // not run, and so does not count when the others agree on an event, and cannot lead them. Its
 // process gets the files from a node that has verified its own, verifies them too, and only then
-// starts the server. The state of the group (Raft) stays: the server remembers for whom it voted and
-// what it has acknowledged.
+// starts the server. The state of the group (Raft) stays: the server remembers for whom it voted
+// and what it has acknowledged.
 //
-// Which events the files must have follows from that state. A server with replicas syncs its log,
-// and the files only later. When it starts, it cuts the files off after the last event of its newest
-// snapshot, and stores what follows again from its log. So a copy without those is not damaged, and
-// a copy that ends before the snapshot is. A single server has no log: it notes what it verified.
+// A node notes what it has verified, and its files must have that when it starts. But a server with
+// replicas syncs its log, and the files only later: when it starts, it cuts the files off after the
+// last event of its newest snapshot, and stores what follows again from its log. So the files of
+// such a node need not have more than its snapshot.
 
 const (
 	// copyPoll is how often new events are verified.
@@ -55,6 +55,7 @@ type ownCopy struct {
 	tls     *tls.Config
 	log     *slog.Logger
 	reader  *copyReader   // of one goroutine at a time: start, watch or finish
+	had     uint64        // the last event that the node had when it was started
 	doubts  chan struct{} // has an element if all of the copy is to be verified at once
 
 	mu     sync.Mutex
@@ -126,8 +127,9 @@ func (c *ownCopy) prepare(stop <-chan struct{}) error {
 	}
 	r.expect, r.replays = copyMark{}, false
 	c.reader = r
+	c.had = note.Seq
 	c.setReport(r.last, time.Now(), nil)
-	return c.writeNote()
+	return c.writeNote(r.last)
 }
 
 // needed returns a reader for a copy whose server does not run, which expects what it must have.
@@ -140,13 +142,17 @@ func (c *ownCopy) needed(note copyNote) (*copyReader, error) {
 	if note.Group == "" { // it has not run yet
 		return r, nil
 	}
-	last, err := readSnapshot(c.cluster.groupDir(note.Group), note.Group)
+	last, ok, err := readSnapshot(c.cluster.groupDir(note.Group), note.Group)
 	if err != nil {
 		return nil, signalbox.CodeUnverified.Errorf(
 			"replace this node: docs/how-to/machines.md, Replace a machine",
 			"%w: %w", errDamagedCopy, err)
 	}
-	r.expect.Seq = last
+	if !ok || last >= note.Seq { // a snapshot may come from the leader, before its events
+		r.expect.Seq, r.replays = note.Seq, ok
+	} else {
+		r.expect.Seq = last
+	}
 	return r, nil
 }
 
@@ -167,7 +173,7 @@ func (c *ownCopy) watch(stop <-chan struct{}, stored func() (last uint64, group 
 		last, group := stored()
 		err := c.advance(last)
 		if c.setGroup(group) && err == nil {
-			err = c.writeNote()
+			err = c.writeNote(c.reader.last)
 		}
 		if err == nil && time.Since(c.current().Time) > copyDaily {
 			err = c.verifyAgain(stop)
@@ -180,6 +186,10 @@ func (c *ownCopy) watch(stop <-chan struct{}, stored func() (last uint64, group 
 			continue
 		case damaged, errors.Is(err, errInvalidEvent) && c.isAlone():
 			c.setReport(c.reader.last, c.current().Time, err)
+			if err := c.writeNote(copyMark{Seq: last}); err != nil {
+				c.log.Warn("cannot note what the copy of the ledger on this machine must have",
+					"error", err)
+			}
 			bad(err)
 			return
 		case errors.Is(err, errInvalidEvent):
@@ -187,6 +197,7 @@ func (c *ownCopy) watch(stop <-chan struct{}, stored func() (last uint64, group 
 			c.log.Warn("an event of the ledger is not valid", "error", err)
 			return
 		case err != nil && !errors.Is(err, errStopped):
+			c.setReport(c.reader.last, c.current().Time, err)
 			c.log.Warn("cannot verify the copy of the ledger on this machine", "error", err)
 		}
 		doubt = false
@@ -203,25 +214,30 @@ func (c *ownCopy) suspect() {
 
 // isAlone reports whether another node has verified an event that is not valid in this copy.
 func (c *ownCopy) isAlone() bool {
-	conn, _, err := c.findBetter(context.Background(), copyMark{}, c.current().Seq)
+	conn, _, err := c.findBetter(context.Background(), copyMark{}, c.reader.last.Seq)
 	if err == nil {
 		conn.Close()
 	}
 	return err == nil
 }
 
-// advance verifies what was added. The copy must have the event last.
+// advance verifies what was added. The copy must have the event last, if it is not 0.
 func (c *ownCopy) advance(last uint64) error {
-	before := c.reader.last
+	before := c.current()
 	c.reader.expect = copyMark{Seq: last}
 	if err := c.reader.advance(); err != nil {
 		return err
 	}
-	if c.reader.last == before {
+	var behind error
+	if last != 0 && last < c.had {
+		behind = fmt.Errorf("it ends at event %d, and had event %d when the node was started", last,
+			c.had)
+	}
+	c.setReport(c.reader.last, before.Time, behind)
+	if c.reader.last == before.copyMark {
 		return nil
 	}
-	c.setReport(c.reader.last, c.current().Time, nil)
-	return c.writeNote()
+	return c.writeNote(c.reader.last)
 }
 
 var errStopped = errors.New("the node is being stopped")
@@ -245,7 +261,7 @@ func (c *ownCopy) verifyAgain(stop <-chan struct{}) error {
 	if err == nil {
 		c.reader = r
 		c.setReport(r.last, time.Now(), nil)
-		err = c.writeNote()
+		err = c.writeNote(r.last)
 	}
 	return err
 }
@@ -336,13 +352,15 @@ func (c *ownCopy) readNote() (note copyNote) {
 	return note
 }
 
-func (c *ownCopy) writeNote() error {
+// writeNote notes what the copy must have, unless it had more when the node was started: it may
+// still get that from the others.
+func (c *ownCopy) writeNote(must copyMark) error {
 	report := c.current()
-	if report.Seq == 0 {
+	if must.Seq == 0 || must.Seq < c.had {
 		return nil
 	}
 	c.mu.Lock()
-	note := copyNote{copyMark: report.copyMark, Time: report.Time, Group: c.group}
+	note := copyNote{copyMark: must, Time: report.Time, Group: c.group}
 	c.mu.Unlock()
 	note.Sum = note.sum()
 	data, err := json.Marshal(note)

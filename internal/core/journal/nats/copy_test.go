@@ -36,14 +36,15 @@ func (c *testCluster) verified(t testing.TB, node string) uint64 {
 	return r.last.Seq
 }
 
-// awaitCopies waits until all nodes have verified so many events.
-func (c *testCluster) awaitCopies(t testing.TB, j *Journal, events uint64) {
+// awaitCopies waits until all nodes, or those that are named, have verified so many events.
+func (c *testCluster) awaitCopies(t testing.TB, j *Journal, events uint64, nodes ...string) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; {
 		copies, err := j.Copies(t.Context())
 		must.Succeed(t, err)
 		if !slices.ContainsFunc(copies, func(c journal.Copy) bool {
-			return c.Problem != "" || c.Verified.IsZero() || c.Events < events
+			awaited := len(nodes) == 0 || slices.Contains(nodes, c.Node)
+			return awaited && (c.Problem != "" || c.Verified.IsZero() || c.Events < events)
 		}) {
 			return
 		}
@@ -228,6 +229,7 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 			if err != nil || len(events) != 44 {
 				t.Fatalf("%d events, %v, want 44", len(events), err)
 			}
+			c.awaitCopies(t, j, 44, "c")
 			c.stop(t, "c")
 			if n := c.verified(t, "c"); n != 44 {
 				t.Errorf("the copy that was replaced has %d events, want 44", n)
@@ -255,15 +257,16 @@ func TestCopiesAreReplayed(t *testing.T) {
 	for name := range c.Nodes {
 		own := c.copyOf(name)
 		group := own.readNote().Group
-		last, err := readSnapshot(own.cluster.groupDir(group), group)
-		if err != nil || group == "" || last > 15 {
+		last, _, err := readSnapshot(own.cluster.groupDir(group), group)
+		if err != nil || group == "" {
 			t.Fatalf("the snapshot of group %q has event %d, %v", group, last, err)
 		}
 		file := blockFile(own.dir(), 1)
 		data, err := os.ReadFile(file)
 		must.Succeed(t, err)
-		data[len(data)/4*3] ^= 1
-		must.Succeed(t, os.WriteFile(file, data[:len(data)-1200], 0o600))
+		size := uint64(len(data)) / 40 // of an event, almost
+		data[(last+1)*size] ^= 1
+		must.Succeed(t, os.WriteFile(file, data[:uint64(len(data))-(40-last)*size/2], 0o600))
 	}
 	c.startAll(t)
 	c.awaitCopies(t, j, 40)
@@ -290,7 +293,7 @@ func TestReadSnapshot(t *testing.T) {
 	own := c.copyOf("b")
 	group := own.readNote().Group
 	dir := own.cluster.groupDir(group)
-	if last, err := readSnapshot(dir, group); err != nil || last != 30 {
+	if last, _, err := readSnapshot(dir, group); err != nil || last != 30 {
 		t.Fatalf("the snapshot has event %d, %v", last, err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "snap.*"))
@@ -302,20 +305,35 @@ func TestReadSnapshot(t *testing.T) {
 		damaged := bytes.Clone(data)
 		damaged[i] ^= 1
 		must.Succeed(t, os.WriteFile(name, damaged, 0o600))
-		if last, err := readSnapshot(dir, group); err == nil {
+		if last, _, err := readSnapshot(dir, group); err == nil {
 			t.Fatalf("byte %d was changed: event %d", i, last)
 		}
 		must.Succeed(t, os.WriteFile(name, data[:i], 0o600))
-		if last, err := readSnapshot(dir, group); err == nil {
+		if last, _, err := readSnapshot(dir, group); err == nil {
 			t.Fatalf("cut off after %d bytes: event %d", i, last)
 		}
 	}
 	if _, err := own.needed(own.readNote()); !errors.Is(err, errDamagedCopy) {
 		t.Errorf("%v, want %q", err, errDamagedCopy)
 	}
+	must.Succeed(t, os.WriteFile(name, data, 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "snapshots", "snap.99.99.tmp"), nil, 0o600))
+	if last, ok, err := readSnapshot(dir, group); err != nil || last != 30 || !ok {
+		t.Errorf("while another is being written: event %d, %v, %v", last, ok, err)
+	}
+	// A leader sends its snapshot before its events.
+	note := own.readNote()
+	note.Seq = 20
+	if r, err := own.needed(note); err != nil || r.expect.Seq != 20 || !r.replays {
+		t.Errorf("a node that is behind needs event %d, %v", r.expect.Seq, err)
+	}
 	must.Succeed(t, os.RemoveAll(dir))
-	if last, err := readSnapshot(dir, group); err != nil || last != 0 {
-		t.Errorf("without a snapshot: event %d, %v", last, err)
+	if last, ok, err := readSnapshot(dir, group); err != nil || last != 0 || ok {
+		t.Errorf("without a snapshot: event %d, %v, %v", last, ok, err)
+	}
+	// Without a log, a server replays nothing.
+	if r, err := own.needed(own.readNote()); err != nil || r.expect.Seq != 30 || r.replays {
+		t.Errorf("a node without a log needs event %d, %v", r.expect.Seq, err)
 	}
 }
 

@@ -63,7 +63,7 @@ func (c *testCluster) startOne(t testing.TB, name string) *localNode {
 	return &localNode{n, s}
 }
 
-// A client cannot send the message that stops a stream. The journal goes on.
+// A client cannot send the message that stops a stream. The journal continues.
 func TestGateKeepsStreamAlive(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{1, 3} {
@@ -191,6 +191,9 @@ func TestPassRefuses(t *testing.T) {
 		"no size":         "PUB s\r\n",
 		"many fields":     "PUB s r q 1\r\na\r\n",
 		"a route":         "RMSG $G s 1\r\na\r\n",
+		"no subject":      "SUB \nPUB x 50\r\nHPUB s 40 40\r\n",
+		"only spaces":     "UNSUB  \t\r\n",
+		"a return":        "SUB a\rb 1\r\n",
 		"a long line":     "SUB " + strings.Repeat("s", passBuffer) + " 1\r\n",
 	} {
 		var out bytes.Buffer

@@ -363,7 +363,7 @@ func (n *node) run(s *nodeServer) {
 				s.stop(s.Shutdown)
 				return
 			}
-			if !errors.Is(err, errDamagedCopy) {
+			if !errors.Is(err, errDamagedCopy) && !errors.Is(err, errInvalidEvent) {
 				err = n.cannotWrite(err)
 			}
 			fail(err)
@@ -459,7 +459,7 @@ func (n *node) options() (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: n.cluster.Node,
 		// Clients connect to the gate. A server that does not listen at all has no routes either, so
-		// it listens where nobody can log in.
+		// it listens where no client can log in.
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, TLSConfig: n.tls.Clone(), TLS: true,
 		TLSVerify: true, TLSTimeout: tlsSeconds,
 		JetStream: true, StoreDir: n.cluster.Dir, SyncAlways: true,

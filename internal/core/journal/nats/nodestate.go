@@ -137,7 +137,8 @@ func (n *node) state(s *server.Server, q question) nodeState {
 	a.Head = state.LastSeq
 	if a.Leader {
 		var err error
-		if a.Messages, err = load(store, &q, a.Head); err != nil {
+		a.Messages, err = load(store, &q, a.Head)
+		if err != nil && q.Stream == n.copy.stream { // files are deleted, and events never
 			// Its copy is damaged, and others may have the event.
 			a.Leader, a.Messages = false, nil
 			n.copy.suspect()
@@ -175,7 +176,8 @@ func older(s *server.Server) []string {
 	return slices.Collect(maps.Keys(answer))
 }
 
-// load loads the messages that a question asks for. It returns an error if one is missing.
+// load loads the messages that a question asks for, up to one that is missing, for which it returns
+// an error.
 func load(store server.StreamStore, q *question, head uint64) (messages []message, err error) {
 	if q.Last != "" {
 		if m, err := store.LoadLastMsg(q.Last, nil); err == nil {
@@ -187,7 +189,7 @@ func load(store server.StreamStore, q *question, head uint64) (messages []messag
 	for seq := q.After + 1; seq <= head && len(messages) < q.Count && size < maxAnswer; seq++ {
 		m, err := store.LoadMsg(seq, nil)
 		if err != nil {
-			return nil, err
+			return messages, err
 		}
 		messages = append(messages, stored(m))
 		size += len(messages[len(messages)-1].Data)

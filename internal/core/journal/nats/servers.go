@@ -149,7 +149,11 @@ func (c *client) askRaft(ctx context.Context, account, group string) (*nodeState
 func decodeRaft(data []byte, account, group string) (s nodeState, err error) {
 	var raft struct {
 		Server server.ServerInfo
-		Data   map[string]map[string]server.RaftzGroup
+		Data   map[string]map[string]struct {
+			Term        uint64     `json:"term"`
+			Size        int        `json:"size"`
+			LeaderSince *time.Time `json:"leader_since"`
+		}
 	}
 	if err := json.Unmarshal(data, &raft); err != nil {
 		return s, err

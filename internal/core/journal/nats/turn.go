@@ -64,6 +64,7 @@ type turns struct {
 type waiting struct {
 	turnRequest
 	reply *natsgo.Msg
+	since time.Time
 }
 
 // ask adds a process to those that wait, or ends the turn of one that needs it no more.
@@ -77,6 +78,7 @@ func (t *turns) ask(w waiting) {
 	if w.Done {
 		t.taken = false
 	} else {
+		w.since = time.Now()
 		t.waiting = append(t.waiting, w)
 	}
 	t.next()
@@ -98,6 +100,9 @@ func (t *turns) next() {
 	for !t.taken && len(t.waiting) > 0 {
 		first := t.waiting[0]
 		t.waiting = t.waiting[1:]
+		if time.Since(first.since) > turnPatience {
+			continue // it does without
+		}
 		if t.after, t.taken = t.answer(first); !t.taken {
 			continue
 		}
@@ -139,7 +144,7 @@ func (n *node) giveTurns(s *server.Server, conn *natsgo.Conn) error {
 	_, err := conn.Subscribe(turnSubject("*", n.cluster.Node), func(m *natsgo.Msg) {
 		var r turnRequest
 		if json.Unmarshal(m.Data, &r) == nil {
-			turnsOf(boxOf(m.Subject)).ask(waiting{r, m})
+			turnsOf(boxOf(m.Subject)).ask(waiting{turnRequest: r, reply: m})
 		}
 	})
 	if err != nil {
@@ -197,7 +202,7 @@ func (c *client) takeTurn(ctx context.Context, after uint64) (answer, error) {
 func (c *client) askLeader(ctx context.Context, r turnRequest) (answer, error) {
 	var node string
 	c.contention.change(func(k *contention) { node = k.node })
-	if node == "" {
+	if node == "" || c.checkServer() != nil {
 		return answer{}, errNoTurn
 	}
 	body, err := json.Marshal(r)
@@ -244,6 +249,8 @@ func (a *attempts) compare(found answer, began time.Time) error {
 		switch {
 		case err != nil:
 			return err
+		case i == 0 && id == a.id && found.head < a.expected+uint64(len(a.messages)):
+			return errPending // the rest is being stored
 		case i == 0 && id == a.id:
 			return nil
 		case i > 0 && events[i-1].Hash != e.Prev:

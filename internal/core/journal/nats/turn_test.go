@@ -47,11 +47,41 @@ func TestTurns(t *testing.T) {
 		check("the third is too slow", 0, 1, 2, 3)
 		turns.ask(waiting{turnRequest: turnRequest{After: 9, Now: true}})
 		check("a reader does not wait", 0, 1, 2, 3, 9)
+		ask(6)
+		time.Sleep(turnTime)
+		synctest.Wait()
+		for after := range uint64(100) {
+			ask(100 + after)
+		}
+		time.Sleep(turnPatience + turnTime)
+		synctest.Wait()
+		if n := len(answered); n > 40 {
+			t.Errorf("%d processes got a turn, and most of them were too late", n)
+		}
+		answered = nil
 		leads = false
 		ask(5)
 		turns.stored(12)
-		check("a node that no longer leads keeps nobody waiting", 0, 1, 2, 3, 9, 4, 5)
+		check("a node that no longer leads makes no process wait", 5)
 	})
+}
+
+// A process does not take the first events of its append for all of them.
+func TestHalfOfAnAppend(t *testing.T) {
+	c := newCluster(t, 1)
+	j := c.open(t, "a", "box")
+	defer j.Close()
+	must.Succeed(t, j.Append(t.Context(), 0, testEvents(0, 1)))
+	found, err := j.ask(t.Context(), question{Stream: j.name, Count: 1})
+	must.Succeed(t, err)
+	_, id, err := decodeEvent(1, found.messages[0].Data)
+	must.Succeed(t, err)
+	for n, want := range map[int]error{1: nil, 2: errPending} {
+		a := &attempts{journal: j, id: id, messages: make([][]byte, n)}
+		if err := a.compare(found, time.Now()); !errors.Is(err, want) {
+			t.Errorf("%d events: %v, want %v", n, err, want)
+		}
+	}
 }
 
 // A process that has missed something learns what, without reading it, and finds its own append in
