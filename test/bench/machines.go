@@ -69,6 +69,9 @@ func compareMachines(s settings) error {
 		}
 		add("stop", db.stop())
 	}
+	if err := compareCluster(s); err != nil {
+		wrong = append(wrong, fmt.Errorf("cluster: %w", err))
+	}
 	return errors.Join(wrong...)
 }
 
