@@ -334,3 +334,32 @@ func TestVerifyWhileEventsAreLost(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
+
+// Verify shows progress after each blob: a few may be larger than all events.
+func TestVerifyShowsProgressOfBlobs(t *testing.T) {
+	k := newKit(t)
+	b := k.open(t)
+	write(t, b, "t1", "t2", "t3")
+	for i, work := range []string{"t1", "t2", "t3"} {
+		session := "dev-" + work
+		blob, err := b.Engine.PutBlob(t.Context(), strings.NewReader(strings.Repeat("text", i+1)))
+		must.Succeed(t, err)
+		_, err = b.Engine.Do(t.Context(), rules.Claim{Work: work, Role: signalbox.RoleDeveloper,
+			Session: session, Actor: "ann", Lease: "l-" + work})
+		must.Succeed(t, err)
+		_, err = b.Engine.Do(t.Context(), rules.Exit{Session: session, Blob: blob,
+			Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0",
+				PhaseCompleted: signalbox.PhaseImplementation, ExitReason: signalbox.ExitBlocked}})
+		must.Succeed(t, err)
+	}
+	steps := func(opts VerifyOptions) (n int) {
+		opts.Progress = func(uint64, uint64) { n++ }
+		if report := verify(t, k, opts); !report.OK {
+			t.Errorf("report %+v", report)
+		}
+		return n
+	}
+	if events, all := steps(VerifyOptions{NoBlobs: true}), steps(VerifyOptions{}); all != events+3 {
+		t.Errorf("%d steps, and %d without 3 blobs", all, events)
+	}
+}
