@@ -178,7 +178,7 @@ func scaleProgress(progress func(done, total uint64), pass, passes, head uint64)
 // checkRules applies the rules to all events. It finds events that are chained and signed but that
 // signalbox would not have written, and a snapshot that differs from the events.
 func (l *Ledger) checkRules(ctx context.Context, v *Verified, progress func(uint64)) error {
-	err := engine.Replay(ctx, l.Journal, progress)
+	err := engine.Replay(ctx, l.Journal, v.Events, progress)
 	impossible := (*rules.HistoryError)(nil)
 	switch {
 	case errors.As(err, &impossible):

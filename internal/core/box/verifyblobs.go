@@ -266,14 +266,20 @@ func (v *blobVerifier) record(ctx context.Context, b *pendingBlob) error {
 }
 
 // readRedactions reads the events that were appended meanwhile: a redaction is recorded before the
-// bytes are destroyed.
+// bytes are destroyed. It does not follow a log that grows faster than it is read.
 func (v *blobVerifier) readRedactions(ctx context.Context) error {
+	head, err := v.l.Journal.Head(ctx)
+	if err != nil || head <= v.last {
+		return err
+	}
 	for e, err := range v.l.Events(ctx, v.last) {
 		if err != nil {
 			return err
 		}
 		v.redacted.add(e)
-		v.last = e.Seq
+		if v.last = e.Seq; v.last >= head {
+			break
+		}
 	}
 	return nil
 }

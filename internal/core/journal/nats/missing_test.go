@@ -13,8 +13,8 @@ import (
 	"signalbox/internal/testkit/natsserver"
 )
 
-// removeEvent stores n events and removes one of them. Streams of signalbox do not permit that, so it
-// makes the stream again.
+// removeEvent stores n events and removes one of them. Streams of signalbox do not permit that, so
+// it makes the stream again.
 func removeEvent(t *testing.T, j *Journal, n int, seq uint64) {
 	t.Helper()
 	call := func(subject string, request any) {

@@ -68,7 +68,8 @@ func (j *Journal) query(ctx context.Context, after uint64, limit,
 				fmt.Errorf("event %d: it is missing, the next one is %d",
 					next, seq))
 		case size > journal.MaxEventBytes:
-			return events, false, driver.Damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
+			return events, false, driver.Damaged(
+				fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
 		case len(prev) != len(e.Prev) || len(current) != len(e.Hash):
 			return events, false, driver.Damaged(
 				fmt.Errorf("event %d: its hashes have the wrong length",
