@@ -2,6 +2,7 @@ package fault
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -23,7 +24,7 @@ type result struct {
 // command returns a command that runs the program in the project's folder.
 func (s *site) command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	return s.other(t, os.Getenv(binaryVariable), args...)
+	return s.other(t, cmp.Or(s.program, os.Getenv(binaryVariable)), args...)
 }
 
 // other is command for another program.

@@ -415,9 +415,11 @@ func (f *fixture) writeSSH(t testing.TB, to *fixture, m *machine) {
 	for _, v := range to.environment {
 		environment.WriteString(" '" + v + "'")
 	}
-	f.write(t, filepath.Join(bin, "ssh"), fmt.Sprintf(
-		"#!/bin/sh\n[ \"$1\" = a.example.com ] || exit 1\nshift\nexec nsenter --net=%s env HOME=%s%s \"$@\"\n",
-		m.path, to.home, environment.String()))
+	f.write(t, filepath.Join(bin, "ssh"), fmt.Sprintf(`#!/bin/sh
+[ "$1" = a.example.com ] || exit 1
+shift
+exec nsenter --net=%s env HOME=%s%s "$@"
+`, m.path, to.home, environment.String()))
 	check(t, os.Chmod(filepath.Join(bin, "ssh"), 0o755))
 	f.environment = append(f.environment, "PATH="+bin+":"+
 		strings.TrimPrefix(f.environment[0], "PATH="))
