@@ -388,7 +388,7 @@ func (s *storm) damage(machine int) {
 // which fail one after the other.
 func TestStormOnPostgres(t *testing.T) {
 	t.Parallel()
-	inNetwork(t, true, func(t *testing.T, n *network, postgres string) {
+	inNetwork(t, sharedPostgres, func(t *testing.T, n *network, postgres string) {
 		team, database := newPostgresTeam(t, n, postgres,
 			scenario{plan: gatedPlan(3), script: goodAgents})
 		s := newStorm(t, team)
@@ -407,7 +407,7 @@ func TestStormOnPostgres(t *testing.T) {
 // these machines fail one after the other.
 func TestStormInCluster(t *testing.T) {
 	t.Parallel()
-	inNetwork(t, false, func(t *testing.T, n *network, _ string) {
+	inNetwork(t, nil, func(t *testing.T, n *network, _ string) {
 		team := newClusterTeam(t, n, scenario{plan: gatedPlan(3), script: goodAgents})
 		s := newStorm(t, team)
 		s.faults = append(s.faults, trouble{"kill a node", func() (func(), []int) {

@@ -96,8 +96,10 @@ type Log interface {
 	// may return fewer, to bound the memory that large events need, and it may lack events that
 	// other processes have just appended. But it returns none only at the end of the log, and it
 	// lacks no event up to the last that this Log has appended or returned, or that its Head has
-	// reported: if they are missing, the log has lost them, and Head says so. An event larger than
-	// MaxEventBytes is ErrDamaged, without being read into memory.
+	// reported: if they are missing, the log has lost them, and Head says so. If an event is
+	// damaged or missing, although the log has later ones, Read returns those before it, and
+	// ErrDamaged if there are none: it may take seconds to find out that an event stays missing. An
+	// event larger than MaxEventBytes is ErrDamaged, without being read into memory.
 	Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error)
 
 	// Watch yields the events that follow the event after: first the existing ones, then each event

@@ -101,6 +101,11 @@ func TestNoProvenLeader(t *testing.T) {
 	}
 }
 
+// deniedAccounts is a part of the configuration of servers whose user worker may not ask for the
+// state of Raft groups.
+const deniedAccounts = `accounts { SYS {}, APP { jetstream: enabled, users: [{user: worker, password: pw}] } }
+	system_account: SYS`
+
 // Servers that somebody else runs prove who leads if the user may ask for the state of Raft groups.
 // Otherwise a log that seems to have lost events is not available, and the error says what to
 // permit.
@@ -114,9 +119,7 @@ func TestRaftStateOfServers(t *testing.T) {
 		t.Fatal("the document has no accounts")
 	}
 	permitted := "accounts {" + strings.ReplaceAll(block, "PASSWORD", "pw")
-	const denied = `accounts { SYS {}, APP { jetstream: enabled, users: [{user: worker, password: pw}] } }
-	system_account: SYS`
-	for name, accounts := range map[string]string{"permitted": permitted, "denied": denied} {
+	for name, accounts := range map[string]string{"permitted": permitted, "denied": deniedAccounts} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := startServers(t, accounts)

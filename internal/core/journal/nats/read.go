@@ -36,6 +36,9 @@ func (j *Journal) read(ctx context.Context, after uint64, limit,
 	if n := len(r.events); err == nil && n > 0 {
 		j.remember(&r.events[n-1], began)
 	}
+	if err != nil {
+		r.events = r.events[:r.confirmed]
+	}
 	return r.events, r.end, err
 }
 
@@ -57,7 +60,7 @@ type reading struct {
 	confirmed    int  // how many of them the leader has, too
 	distrust     bool // another server returned something else
 	size         int  // of the messages with the events
-	full         bool // more would be too large
+	full         bool // more would be too large, or the next one is missing
 	end          bool // the log has no more
 }
 
@@ -126,7 +129,10 @@ func (r *reading) askLeader(ctx context.Context) error {
 		return err
 	}
 	if !unconfirmed && len(a.messages) == 0 && a.head > r.last() {
-		return a.missing(r.last() + 1)
+		if len(r.events) == 0 {
+			return a.missing(r.last() + 1)
+		}
+		r.full = true // the next read finds out whether it stays missing
 	}
 	r.confirmed, r.end = len(r.events), r.last() >= a.head
 	return nil

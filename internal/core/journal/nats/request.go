@@ -171,28 +171,36 @@ const (
 	firstPause = 5 * time.Millisecond
 	maxPause   = 400 * time.Millisecond
 	// unknownFor is how long a server that has just become the leader may not know a stream that
-	// was created a moment ago, or fail to read an event.
+	// was created a moment ago, or fail to read an event. If it only seems to, retry warns.
 	unknownFor = 3 * time.Second
 )
 
 // retry calls f, with increasing pauses, until it succeeds, fails for good, or patience ends.
 func (c *client) retry(ctx context.Context, f func() error) error {
 	end := time.Now().Add(c.opts.patience)
-	var missing time.Time // since when an event is, or the stream
+	var missing time.Time // since when an event is, or the stream, or seems to be
+	warned := false
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := f()
 		unknown := errors.Is(err, errMissing) || apiCode(err) == jetstream.JSErrCodeStreamNotFound
-		if !unknown {
+		unproven := errors.Is(err, errUnproven)
+		if !unknown && !unproven {
 			missing = time.Time{}
 		} else if missing.IsZero() {
 			missing = time.Now()
+		}
+		lasts := !missing.IsZero() && time.Since(missing) > min(unknownFor, c.opts.patience/2)
+		if unproven && lasts && !warned {
+			warned = true
+			c.log.Warn("the ledger seems to have lost something: waiting for servers that prove it",
+				"error", err)
 		}
 		switch {
 		case err == nil || !temporary(err) && !unknown:
 			return explain(err)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case unknown && time.Since(missing) > min(unknownFor, c.opts.patience/2):
+		case unknown && lasts:
 			if errors.Is(err, errMissing) {
 				err = driver.Damaged(err)
 			}
