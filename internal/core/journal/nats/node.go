@@ -635,7 +635,7 @@ func (l *serverLog) Errorf(format string, v ...any) {
 		}
 		if said := fmt.Sprintf(format, v...); strings.Contains(said, "last msgid mismatch") {
 			l.fail("%w", signalbox.CodeFailed.Errorf(
-				"no event is lost: follow docs/explanation/scaling.md, A message has stopped the ledger",
+				"no event is lost if you keep the folder of the node: docs/explanation/scaling.md, A message has stopped the ledger",
 				"%w: %s", errPoisoned, said))
 		}
 		l.fail(format, v...)
