@@ -146,8 +146,13 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, guard *access.G
 		answerText(w, http.StatusServiceUnavailable, "the ledger cannot be read\n")
 		return
 	}
+	copies, err := s.box.Copies(r.Context())
+	if err != nil {
+		answerText(w, http.StatusServiceUnavailable, "the ledger cannot be read\n")
+		return
+	}
 	var text bytes.Buffer
-	s.box.Engine.View(func(state *rules.State) { metrics.Write(&text, state, s.now()) })
+	s.box.Engine.View(func(state *rules.State) { metrics.Write(&text, state, copies, s.now()) })
 	w.Header().Set("Content-Type", metrics.ContentType)
 	w.Write(text.Bytes()) // not in View, which would block the ledger while a slow client reads
 }

@@ -39,7 +39,7 @@ type task func(name string, number int, send func(report) error) error
 var tasks = map[string]task{
 	"start": onJournal(fold), "verify": onJournal(verifyJournal), "claim": claimTask,
 	"watch": watchTask, "scan": scanTask, "logs": logsTask, "bare": bareTask, "work": workTask,
-	"nats": natsTask,
+	"nats": natsTask, "node": nodeTask,
 }
 
 // runTask is the child's main.

@@ -47,6 +47,9 @@ var databases = []struct {
 // continues with the next section.
 func compareMachines(s settings) error {
 	var wrong []error
+	if err := compareCluster(s); err != nil {
+		wrong = append(wrong, fmt.Errorf("cluster: %w", err))
+	}
 	for _, d := range databases {
 		db, err := d.start(s.dir)
 		if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,6 +101,24 @@ func checkCrowd(t *testing.T, db database) {
 	c.took = append(c.took, make([]time.Duration, 1_000_000)...)
 	if err := c.check(); err == nil {
 		t.Error("missing events were not noticed")
+	}
+}
+
+// TestCluster checks that workers on each node append to the same log.
+func TestCluster(t *testing.T) {
+	c := &cluster{}
+	defer c.stop()
+	must.Succeed(t, c.start(t.TempDir()))
+	alone, several := &crowd{workers: 1, places: c.places}, &crowd{workers: 3, places: c.places}
+	times, err := compareCrowd(alone, several, 1)
+	must.Succeed(t, err)
+	if times <= 0 || len(alone.took) == 0 || len(several.took) == 0 {
+		t.Errorf("%d and %d commands, %g times as many a second", len(alone.took),
+			len(several.took), times)
+	}
+	for _, place := range c.places {
+		all := &crowd{places: []string{place}, took: slices.Concat(alone.took, several.took)}
+		must.Succeed(t, all.check())
 	}
 }
 

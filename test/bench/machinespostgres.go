@@ -61,6 +61,10 @@ func (d postgresDatabase) connect(place string) (conn *pgx.Conn, schema string, 
 	return conn, pgx.Identifier{schema}.Sanitize(), err
 }
 
+// bareConstraints are those of a careful program, which has no function that checks an event.
+const bareConstraints = " ADD CHECK (seq > 0), ADD CHECK (octet_length(prev) = 32), ADD CHECK (octet_length(hash) = 32)," +
+	" ADD CHECK (octet_length(type) + octet_length(work) + octet_length(session) + octet_length(actor) + octet_length(data) <= 524288)"
+
 // bare uses the table of a journal with one connection and prepared statements.
 func (d postgresDatabase) bare(place string) (store, func() error, error) {
 	ctx := context.Background()
@@ -72,6 +76,9 @@ func (d postgresDatabase) bare(place string) (store, func() error, error) {
 		return nil, nil, err
 	}
 	stop := func() error { return conn.Close(ctx) }
+	if _, err := conn.Exec(ctx, "ALTER TABLE "+schema+".events"+bareConstraints); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
 	table := schema + ".events (seq, time, type, work, session, actor, data, prev, hash) "
 	one, many := "INSERT INTO "+table+"VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 		"INSERT INTO "+table+

@@ -26,7 +26,7 @@ func workTask(place string, number int, send func(report) error) error {
 	}
 	followed := make(chan error, 1)
 	go func() { followed <- b.engine.Follow(context.Background()) }()
-	for n := 0; ; {
+	for n := b.engine.Tail().Seq; ; { // so that other workers before it have not used these names
 		start := time.Now()
 		r := report{What: fmt.Sprint(number), At: start.UnixNano()}
 		for time.Since(start) < slice {

@@ -112,7 +112,7 @@ func (s settings) inFolder(part string, f func(dir string) error) error {
 func (s settings) withProgram(part string, f func(dir, program string) error) error {
 	return s.inFolder(part, func(dir string) error {
 		program := filepath.Join(dir, "signalbox")
-		if out, err := exec.Command("go", "build", "-trimpath", "-o", program,
+		if out, err := exec.Command("go", "build", "-o", program,
 			"signalbox/cmd/signalbox").CombinedOutput(); err != nil {
 			return fmt.Errorf("build the program: %w: %s", err, out)
 		}

@@ -108,6 +108,9 @@ func createJournal(place string) error {
 
 // openLog opens the log at the address of a database.
 func openLog(ctx context.Context, place string) (journal.Log, error) {
+	if strings.HasPrefix(place, clusterScheme) {
+		return openInCluster(ctx, place, false, func(c *nats.Cluster) { c.Guest = true })
+	}
 	if config.JournalScheme(place) == "nats" {
 		return nats.Open(ctx, place, nats.Options{Create: true})
 	}

@@ -73,7 +73,8 @@ func historyChild(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	opts := &box.Options{KeyFile: args[1], Now: func() time.Time { return time.Now().Add(skew) }}
+	now, jump := func() time.Time { return time.Now().Add(skew) }, jumps()
+	opts := &box.Options{KeyFile: args[1], Now: func() time.Time { return now().Add(jump()) }}
 	b, err := box.Open(ctx, args[0], opts)
 	for errors.Is(err, journal.ErrUnavailable) {
 		time.Sleep(100 * time.Millisecond)
@@ -89,7 +90,7 @@ func historyChild(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	c := &client{number: numbers[0], box: b, now: opts.Now, rand: rand.New(rand.NewPCG(uint64(numbers[1]), uint64(numbers[0])))}
+	c := &client{number: numbers[0], box: b, now: now, rand: rand.New(rand.NewPCG(uint64(numbers[1]), uint64(numbers[0])))}
 	c.works = strings.Split(args[5], ",")
 	ended := make(chan struct{})
 	go func() {
@@ -115,8 +116,15 @@ func historyChild(ctx context.Context, args []string) error {
 		if err := out.Encode(op); err != nil {
 			return err
 		}
-		if err := c.execute(ctx, &op); err != nil {
-			return fmt.Errorf("%+v: %w", op, err)
+		for {
+			err := c.execute(ctx, &op)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, journal.ErrClockSkew) {
+				return fmt.Errorf("%+v: %w", op, err)
+			}
+			time.Sleep(100 * time.Millisecond) // until the clock is right again
 		}
 		if err := out.Encode(op); err != nil {
 			return err
@@ -229,7 +237,8 @@ func (c *client) execute(ctx context.Context, op *operation) error {
 	op.At, op.Seq, op.Lease, op.Now, op.Repeated = answer.At, answer.Seq, answer.Lease,
 		answer.Phase, answer.Repeated
 	op.Failed = errors.Is(err, journal.ErrNotStored)
-	if refused := (*signalbox.Error)(nil); errors.As(err, &refused) {
+	if refused := (*signalbox.Error)(nil); errors.As(err, &refused) &&
+		!errors.Is(err, journal.ErrClockSkew) {
 		op.Code, err = refused.Code, nil
 	}
 	return err

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -23,7 +24,13 @@ type result struct {
 // command returns a command that runs the program in the project's folder.
 func (s *site) command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Getenv(binaryVariable), args...)
+	return s.other(t, cmp.Or(s.program, os.Getenv(binaryVariable)), args...)
+}
+
+// other is command for another program.
+func (s *site) other(t testing.TB, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir = s.project
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "SIGNALBOX_") || strings.HasPrefix(v, "XDG_CONFIG_HOME=")

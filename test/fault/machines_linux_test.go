@@ -48,18 +48,25 @@ func newTeam(t *testing.T, machines []*machine, s scenario, configure func(t tes
 	start(0)
 	team.fixtures = []*fixture{first}
 	for _, own := range sites[1:] {
-		f := &fixture{site: own, plan: first.plan, script: first.script, diary: first.diary,
-			sessions: map[string]bool{}, checked: first.checked}
-		f.publicKey = first.publicKey
+		f := first.member(t, own)
 		f.git(t, "init", "-q", "-b", "main")
 		f.git(t, "pull", "-q", first.project, "main")
 		f.write(t, f.file("signalbox.yaml"),
 			own.settings+scriptedAgents(f.diary, f.script)+s.settings)
 		f.write(t, f.file(".gitignore"), "*\n")
-		t.Cleanup(f.killAll)
 		team.fixtures = append(team.fixtures, f)
 	}
 	return team
+}
+
+// member returns the fixture of another machine that works on the same plan.
+func (f *fixture) member(t testing.TB, own *site) *fixture {
+	t.Helper()
+	m := &fixture{site: own, plan: f.plan, script: f.script, diary: f.diary,
+		sessions: map[string]bool{}, checked: f.checked}
+	m.publicKey = f.publicKey
+	t.Cleanup(m.killAll)
+	return m
 }
 
 // owner returns the number of the machine whose crew a session belongs to, or -1.
@@ -118,7 +125,7 @@ func unpluggedSettings() string {
 // PostgreSQL database on a fourth. One of them is unplugged in the middle and comes back.
 func TestMachinesOnPostgres(t *testing.T) {
 	t.Parallel()
-	inNetwork(t, true, func(t *testing.T, n *network, postgres string) {
+	inNetwork(t, sharedPostgres, func(t *testing.T, n *network, postgres string) {
 		tasks := sized(9, 30)
 		team, _ := newPostgresTeam(t, n, postgres,
 			scenario{plan: gatedPlan(tasks), script: gatedAgents,
@@ -159,7 +166,7 @@ func TestMachinesInCluster(t *testing.T) {
 		t.Skip("it takes long: make fault runs it")
 	}
 	t.Parallel()
-	inNetwork(t, false, func(t *testing.T, n *network, _ string) {
+	inNetwork(t, nil, func(t *testing.T, n *network, _ string) {
 		tasks := sized(9, 30)
 		team := newClusterTeam(t, n, scenario{plan: gatedPlan(tasks), script: gatedAgents,
 			settings: unpluggedSettings() + partsCheck})

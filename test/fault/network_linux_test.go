@@ -23,9 +23,10 @@ import (
 const networkVariable = "SIGNALBOX_FAULT_NETWORK"
 
 // inNetwork runs a test in a process that has its own network, mounts and process ids. Whatever the
-// test starts and sets up there disappears with that process, even if it is killed. postgres is the
-// Unix socket of a server, if the test needs one: it can be reached from every network.
-func inNetwork(t *testing.T, needPostgres bool,
+// test starts and sets up there disappears with that process, even if it is killed. start starts a
+// server outside, and returns its Unix socket, which can be reached from every network; nil starts
+// none.
+func inNetwork(t *testing.T, start func(testing.TB) string,
 	do func(t *testing.T, n *network, postgres string)) {
 	t.Helper()
 	if postgres := os.Getenv(networkVariable); postgres != "" {
@@ -34,8 +35,8 @@ func inNetwork(t *testing.T, needPostgres bool,
 	}
 	requireTools(t, "ip", "nsenter", "git", "flock")
 	postgres := "-"
-	if needPostgres {
-		postgres = postgresServer.Need(t).Socket()
+	if start != nil {
+		postgres = start(t)
 	}
 	temporary, err := os.MkdirTemp("", "sb-") // short, because the names of Unix sockets are
 	check(t, err)
@@ -68,6 +69,9 @@ func inNetwork(t *testing.T, needPostgres bool,
 	}
 	t.Logf("in the namespaces:\n%s", out)
 }
+
+// sharedPostgres returns the socket of the PostgreSQL server of all tests.
+func sharedPostgres(t testing.TB) string { return postgresServer.Need(t).Socket() }
 
 // initChild is the first process of a process namespace. It runs the program in its arguments, and
 // waits for the processes that others leave behind.
@@ -242,7 +246,7 @@ func (m *machine) relay(port int, socket string) {
 			m.mu.Lock()
 			m.conns = append(m.conns, from)
 			m.mu.Unlock()
-			go connect(from, socket)
+			go connect(from, "unix", socket)
 		}
 	}()
 }
@@ -258,11 +262,11 @@ func (m *machine) reset() {
 	m.conns = nil
 }
 
-// connect copies bytes between a connection and a Unix socket in both directions until one of them
-// is closed.
-func connect(from net.Conn, socket string) {
+// connect copies bytes between a connection and an address in both directions until one of them is
+// closed.
+func connect(from net.Conn, network, address string) {
 	defer from.Close()
-	to, err := net.DialTimeout("unix", socket, 10*time.Second)
+	to, err := net.DialTimeout(network, address, 10*time.Second)
 	if err != nil {
 		return
 	}

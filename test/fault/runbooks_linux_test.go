@@ -110,8 +110,7 @@ func TestClusterRunbooks(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	c.must(t, "invite", "--node", "b") // it was set up by hand, and has the key of the box
 	check(t, os.WriteFile(token, []byte(a.must(t, "invite", "--node", "b")), 0o600))
-	replaced := &fixture{site: emptySite(t), plan: f.plan, script: f.script, diary: f.diary,
-		sessions: map[string]bool{}, checked: f.checked}
+	replaced := f.member(t, emptySite(t))
 	check(t, os.Remove(replaced.project))
 	check(t, os.MkdirAll(replaced.home, 0o755))
 	outside := *replaced.site

@@ -63,6 +63,22 @@ exec "$@"`
 // configuration.
 func newFixture(t *testing.T, s scenario) *fixture {
 	t.Helper()
+	f := newRepository(t, s)
+	if s.on.configure != nil {
+		s.on.configure(t, f.site)
+	}
+	f.init(t)
+	if s.on.start != nil {
+		s.on.start(t, f.site)
+	}
+	f.write(t, f.file("signalbox.yaml"),
+		f.site.settings+scriptedAgents(f.diary, f.script)+s.settings)
+	return f
+}
+
+// newRepository creates the repository, and writes the plan and the script.
+func newRepository(t *testing.T, s scenario) *fixture {
+	t.Helper()
 	requireTools(t, "git", "flock")
 	f := &fixture{site: emptySite(t), sessions: map[string]bool{}, checked: map[string]bool{}}
 	root := filepath.Dir(f.project)
@@ -79,15 +95,6 @@ func newFixture(t *testing.T, s scenario) *fixture {
 	f.git(t, "config", "user.email", "tester@localhost")
 	f.git(t, "add", "-A")
 	f.git(t, "commit", "-q", "-m", "first commit")
-	if s.on.configure != nil {
-		s.on.configure(t, f.site)
-	}
-	f.init(t)
-	if s.on.start != nil {
-		s.on.start(t, f.site)
-	}
-	f.write(t, f.file("signalbox.yaml"),
-		f.site.settings+scriptedAgents(f.diary, f.script)+s.settings)
 	t.Cleanup(func() { f.killAll() })
 	return f
 }
@@ -130,11 +137,16 @@ type crewProcess struct {
 // start starts signalbox in its own process group, with its output in a log file.
 func (f *fixture) start(t testing.TB, args ...string) *crewProcess {
 	t.Helper()
-	log, err := os.CreateTemp(string(f.diary), args[0]+"-*.log")
+	return f.startCommand(t, f.command(t, args...), args[0])
+}
+
+// startCommand is start for a command that runs signalbox. The name is for the log file.
+func (f *fixture) startCommand(t testing.TB, cmd *exec.Cmd, name string) *crewProcess {
+	t.Helper()
+	log, err := os.CreateTemp(string(f.diary), name+"-*.log")
 	check(t, err)
 	defer log.Close()
-	r := &crewProcess{t: t, fixture: f, cmd: f.command(t, args...), log: log.Name(),
-		ended: make(chan struct{})}
+	r := &crewProcess{t: t, fixture: f, cmd: cmd, log: log.Name(), ended: make(chan struct{})}
 	r.cmd.Stdout, r.cmd.Stderr = log, log
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	check(t, r.cmd.Start())
@@ -146,7 +158,7 @@ func (f *fixture) start(t testing.TB, args ...string) *crewProcess {
 		r.cmd.Process.Kill()
 		<-r.ended
 		if text := r.output(); t.Failed() {
-			t.Logf("%v: %v\n%s", args, r.cmd.ProcessState, text[max(0, len(text)-3000):])
+			t.Logf("%v: %v\n%s", name, r.cmd.ProcessState, text[max(0, len(text)-3000):])
 		}
 	})
 	return r

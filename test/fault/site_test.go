@@ -26,6 +26,7 @@ type site struct {
 	keyFile       string
 	publicKey     string
 	settings      string          // with which the configuration begins
+	program       string          // "" means the program under test
 	environment   []string        // added to that of every command
 	prepare       func(*exec.Cmd) // called with every command before it starts; nil means none
 }

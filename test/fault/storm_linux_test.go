@@ -1,10 +1,15 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,6 +70,12 @@ func newStorm(t *testing.T, team *team) *storm {
 			process := s.clients[s.random.IntN(len(s.clients))].cmd.Process
 			process.Signal(syscall.SIGSTOP)
 			return func() { process.Signal(syscall.SIGCONT) }, nil
+		}},
+		{"set the clock of a client wrong", func() (func(), []int) {
+			process := s.clients[s.random.IntN(len(s.clients))].cmd.Process
+			by := []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}[s.random.IntN(2)] // see jumps
+			process.Signal(by)
+			return func() { process.Signal(by) }, nil
 		}},
 	}
 	return s
@@ -235,6 +246,9 @@ func (s *storm) checkRound() {
 		keepHistory(s.t, events, append(history, unanswered...))
 	}
 	s.ended, s.clients = append(s.ended, s.clients...), nil
+	if s.team.hosts[0] != nil {
+		s.awaitCopies(len(events))
+	}
 	for i, f := range s.team.fixtures {
 		if v := f.verifyCommand(s.t, 0, "--key", f.publicKey); v.Events < uint64(len(events)) {
 			s.t.Errorf("machine %d has %d events, want %d", i+1, v.Events, len(events))
@@ -301,11 +315,80 @@ func (op *operation) causes(e *signalbox.Event) bool {
 	return false
 }
 
+// leader returns the machine that leads the nodes.
+func (s *storm) leader() int {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		found := regexp.MustCompile(`, leader ([abc])`).FindStringSubmatch(
+			s.team.fixtures[0].run(s.t, "doctor").stdout)
+		if found != nil {
+			return int(found[1][0] - 'a')
+		}
+	}
+	s.t.Fatal("the nodes have no leader")
+	return 0
+}
+
+// copies returns how many events each node says that it has verified in its own copy, -1 if it says
+// nothing or that it is damaged. It appends what doctor printed to said, if that is not nil.
+func (s *storm) copies(said *string) []int {
+	s.t.Helper()
+	out := s.team.fixtures[0].run(s.t, "doctor").stdout
+	if said != nil {
+		*said = out
+	}
+	counts := []int{-1, -1, -1}
+	for _, found := range regexp.MustCompile(`([abc]) has verified (\d+) event`).
+		FindAllStringSubmatch(out, -1) {
+		counts[found[1][0]-'a'], _ = strconv.Atoi(found[2])
+	}
+	return counts
+}
+
+// awaitCopies waits until every node has verified so many events in its own copy.
+func (s *storm) awaitCopies(events int) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		var said string
+		if slices.Min(s.copies(&said)) >= events {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("not all copies have %d good events:\n%s", events, said)
+		}
+	}
+}
+
+// damage changes the copy of the ledger on a machine. What is cut off is found while the node runs,
+// and what is changed when it starts.
+func (s *storm) damage(machine int) {
+	s.t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.team.fixtures[machine].file("cluster"),
+		"jetstream", "$G", "streams", "signalbox", "msgs", "*.blk"))
+	check(s.t, err)
+	name := files[s.random.IntN(len(files))]
+	data, err := os.ReadFile(name)
+	check(s.t, err)
+	if s.random.IntN(2) == 0 {
+		s.t.Logf("cut off %s", name)
+		check(s.t, os.Truncate(name, int64(len(data)-1-s.random.IntN(min(1200, len(data))))))
+		return
+	}
+	s.t.Logf("change a bit of %s", name)
+	at := s.random.IntN(len(data))
+	file, err := os.OpenFile(name, os.O_RDWR, 0)
+	check(s.t, err)
+	_, err = file.WriteAt([]byte{data[at] ^ 1<<s.random.IntN(8)}, int64(at))
+	check(s.t, errors.Join(err, file.Close()))
+	kill(s.t, s.team.hosts[machine])
+	s.team.hosts[machine] = s.team.fixtures[machine].host(s.t)
+}
+
 // TestStormOnPostgres puts a box whose ledger is in PostgreSQL under load from three machines,
 // which fail one after the other.
 func TestStormOnPostgres(t *testing.T) {
 	t.Parallel()
-	inNetwork(t, true, func(t *testing.T, n *network, postgres string) {
+	inNetwork(t, sharedPostgres, func(t *testing.T, n *network, postgres string) {
 		team, database := newPostgresTeam(t, n, postgres,
 			scenario{plan: gatedPlan(3), script: goodAgents})
 		s := newStorm(t, team)
@@ -324,7 +407,7 @@ func TestStormOnPostgres(t *testing.T) {
 // these machines fail one after the other.
 func TestStormInCluster(t *testing.T) {
 	t.Parallel()
-	inNetwork(t, false, func(t *testing.T, n *network, _ string) {
+	inNetwork(t, nil, func(t *testing.T, n *network, _ string) {
 		team := newClusterTeam(t, n, scenario{plan: gatedPlan(3), script: goodAgents})
 		s := newStorm(t, team)
 		s.faults = append(s.faults, trouble{"kill a node", func() (func(), []int) {
@@ -332,9 +415,10 @@ func TestStormInCluster(t *testing.T) {
 			team.hosts[i].Process.Kill()
 			team.hosts[i].Wait()
 			return func() { team.hosts[i] = team.fixtures[i].host(t) }, nil
-		}}, trouble{"pause a node", func() (func(), []int) {
-			process := team.hosts[s.random.IntN(3)].Process
+		}}, trouble{"pause the leader", func() (func(), []int) {
+			process := team.hosts[s.leader()].Process
 			process.Signal(syscall.SIGSTOP)
+			time.Sleep(sized(time.Second, 10*time.Second)) // what others notice
 			return func() { process.Signal(syscall.SIGCONT) }, nil
 		}}, trouble{"cut two machines from each other", func() (func(), []int) {
 			i := s.random.IntN(3)
@@ -345,7 +429,20 @@ func TestStormInCluster(t *testing.T) {
 		if !isFull() { // an election takes seconds
 			s.faults = s.faults[len(s.faults)-3:]
 		} else {
-			s.faults = append(s.faults, trouble{"kill two nodes, which are most",
+			s.faults = append(s.faults, trouble{"damage a copy, and lose a good one",
+				func() (func(), []int) {
+					i := s.random.IntN(3)
+					events := slices.Max(s.copies(nil))
+					s.damage(i)
+					return func() {
+						s.awaitCopies(events)
+						lost := (i + 1) % 3
+						kill(t, team.hosts[lost])
+						check(t, os.RemoveAll(team.fixtures[lost].file("cluster")))
+						team.hosts[lost] = team.fixtures[lost].host(t)
+						s.awaitCopies(events)
+					}, nil
+				}}, trouble{"kill two nodes, which are most",
 				func() (func(), []int) {
 					first := s.random.IntN(3)
 					both := []int{first, (first + 1) % 3}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 )
 
 // Log is the part of a journal that Compare reads.
@@ -87,6 +88,9 @@ func Compare(ctx context.Context, log Log, remembered []Event) (*Lost, error) {
 		return nil, nil
 	}
 	last := remembered[len(remembered)-1]
+	if e, ok := log.(journal.Expecter); ok {
+		e.Expect(last.Seq)
+	}
 	found, err := log.Read(ctx, last.Seq-1, 1)
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger: %w", err)

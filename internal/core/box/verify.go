@@ -57,7 +57,9 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 		badMemory error
 	)
 	if !opts.part {
-		lost, badMemory = l.Lost(ctx)
+		if lost, badMemory = l.Lost(ctx); errors.Is(badMemory, journal.ErrUnavailable) {
+			return Verified{}, badMemory
+		}
 	}
 	checkpoint, badCheckpoint := l.checkpointToVerify(opts)
 	if badCheckpoint != nil && signalbox.CodeOf(badCheckpoint) != signalbox.CodeUnverified {
@@ -83,7 +85,7 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 	}
 	redacted := &redactions{blobs: map[signalbox.Hash]bool{}}
 	verifyOpts := &ledger.VerifyOptions{Checkpoint: checkpoint, Progress: scaleProgress(opts.Progress, 0, passes, head)}
-	report, err := ledger.Verify(ctx, head, redacted.collect(l.readValid), verifyOpts)
+	report, err := ledger.Verify(ctx, head, redacted.collect(l.Journal.Read), verifyOpts)
 	v := Verified{Report: report}
 	if err == nil && report.OK {
 		err = l.checkRules(ctx, &v, scaleProgress(opts.Progress, 1, passes, head))
@@ -165,19 +167,6 @@ func (l *Ledger) checkOlder(ctx context.Context, public string, v *Verified) err
 	return err
 }
 
-// readValid reads events up to the first that is damaged, so that Verify finds out which one it is.
-// The journal itself returns all requested events or an error.
-func (l *Ledger) readValid(ctx context.Context, after uint64,
-	limit int) ([]signalbox.Event, error) {
-	for {
-		events, err := l.Journal.Read(ctx, after, limit)
-		if !errors.Is(err, journal.ErrDamaged) || limit <= 1 {
-			return events, err
-		}
-		limit /= 2
-	}
-}
-
 // scaleProgress converts the progress of one of several passes over the ledger to that of all.
 func scaleProgress(progress func(done, total uint64), pass, passes, head uint64) func(uint64) {
 	if progress == nil {
@@ -189,7 +178,7 @@ func scaleProgress(progress func(done, total uint64), pass, passes, head uint64)
 // checkRules applies the rules to all events. It finds events that are chained and signed but that
 // signalbox would not have written, and a snapshot that differs from the events.
 func (l *Ledger) checkRules(ctx context.Context, v *Verified, progress func(uint64)) error {
-	err := engine.Replay(ctx, l.Journal, progress)
+	err := engine.Replay(ctx, l.Journal, v.Events, progress)
 	impossible := (*rules.HistoryError)(nil)
 	switch {
 	case errors.As(err, &impossible):

@@ -334,3 +334,80 @@ func TestVerifyWhileEventsAreLost(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
+
+// writeBlob adds work with a blob.
+func writeBlob(t *testing.T, b *Box, work, text string) signalbox.Hash {
+	t.Helper()
+	write(t, b, work)
+	blob, err := b.Engine.PutBlob(t.Context(), strings.NewReader(text))
+	must.Succeed(t, err)
+	session := "dev-" + work
+	_, err = b.Engine.Do(t.Context(), rules.Claim{Work: work, Role: signalbox.RoleDeveloper,
+		Session: session, Actor: "ann", Lease: "l-" + work})
+	must.Succeed(t, err)
+	_, err = b.Engine.Do(t.Context(), rules.Exit{Session: session, Blob: blob,
+		Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0",
+			PhaseCompleted: signalbox.PhaseImplementation, ExitReason: signalbox.ExitBlocked}})
+	must.Succeed(t, err)
+	return blob
+}
+
+// Verify shows progress after each blob: a few may be larger than all events.
+func TestVerifyShowsProgressOfBlobs(t *testing.T) {
+	k := newKit(t)
+	b := k.open(t)
+	for _, work := range []string{"t1", "t2", "t3"} {
+		writeBlob(t, b, work, "text of "+work)
+	}
+	steps := func(opts VerifyOptions) (n int) {
+		opts.Progress = func(uint64, uint64) { n++ }
+		if report := verify(t, k, opts); !report.OK {
+			t.Errorf("report %+v", report)
+		}
+		return n
+	}
+	if events, all := steps(VerifyOptions{NoBlobs: true}), steps(VerifyOptions{}); all != events+3 {
+		t.Errorf("%d steps, and %d without 3 blobs", all, events)
+	}
+}
+
+// growing is a journal to which another process appends whenever it is read.
+type growing struct {
+	journal.Journal
+	grow func()
+}
+
+func (g growing) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+	g.grow()
+	return g.Journal.Read(ctx, after, limit)
+}
+
+// Verify reads what the ledger had when it began, and does not follow one that grows as fast as it
+// is read.
+func TestVerifyOfGrowingLedger(t *testing.T) {
+	k := newKit(t)
+	b := k.open(t)
+	blob := writeBlob(t, b, "t1", "text").String()
+	writes := 0
+	other := *k
+	opts := *k.opts
+	other.opts = &opts
+	opts.through(func(j journal.Journal) journal.Journal {
+		return growing{j, func() {
+			if writes++; writes < 1000 {
+				_, err := b.Engine.Do(context.Background(), rules.OpenWork{
+					Work: fmt.Sprintf("w%d", writes), Actor: "ann"})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}}
+	})
+	if report := verify(t, &other, VerifyOptions{}); !report.OK || writes >= 1000 {
+		t.Errorf("report %+v after %d reads", report, writes)
+	}
+	must.Succeed(t, os.Remove(filepath.Join(k.dir, "blobs", blob[:2], blob[2:])))
+	if report := verify(t, &other, VerifyOptions{}); report.OK || writes >= 1000 {
+		t.Errorf("without the blob: report %+v after %d reads", report, writes)
+	}
+}

@@ -135,6 +135,7 @@ type blobVerifier struct {
 	done     map[signalbox.Hash]bool
 	batch    []pendingBlob
 	queued   map[signalbox.Hash]int // indexes of batch
+	progress func(seq uint64)       // called with the last event whose blobs were checked
 }
 
 // pendingBlob is a blob to check, and the event that refers to it.
@@ -151,7 +152,7 @@ const blobsAtOnce = 256
 func (l *Ledger) verifyBlobs(ctx context.Context, head uint64, redacted *redactions,
 	progress func(uint64)) (*BlobReport, error) {
 	v := &blobVerifier{l: l, redacted: redacted, last: head, done: map[signalbox.Hash]bool{},
-		queued: map[signalbox.Hash]int{}}
+		queued: map[signalbox.Hash]int{}, progress: progress}
 	v.report.List = []BlobFinding{}
 	for e, err := range l.Events(ctx, 0) {
 		if err != nil {
@@ -169,7 +170,7 @@ func (l *Ledger) verifyBlobs(ctx context.Context, head uint64, redacted *redacti
 				return nil, err
 			}
 		}
-		if progress != nil && e.Seq%readAtOnce == 0 {
+		if progress != nil && e.Seq%readAtOnce == 0 && len(v.batch) == 0 {
 			progress(e.Seq)
 		}
 	}
@@ -197,16 +198,22 @@ func (v *blobVerifier) add(b pendingBlob) {
 // reports in order.
 func (v *blobVerifier) flush(ctx context.Context) error {
 	var next atomic.Int64
-	var running sync.WaitGroup
+	checked := make(chan struct{})
 	for range min(runtime.GOMAXPROCS(0), len(v.batch)) {
-		running.Go(func() {
+		go func() {
 			for i := int(next.Add(1)) - 1; i < len(v.batch); i = int(next.Add(1)) - 1 {
 				b := &v.batch[i]
 				b.Status, b.err = v.check(ctx, b.Blob)
+				checked <- struct{}{}
 			}
-		})
+		}()
 	}
-	running.Wait()
+	for i := range v.batch {
+		<-checked
+		if v.progress != nil { // a blob may be large
+			v.progress(v.batch[i].Event)
+		}
+	}
 	for i := range v.batch {
 		if err := v.record(ctx, &v.batch[i]); err != nil {
 			return err
@@ -259,14 +266,20 @@ func (v *blobVerifier) record(ctx context.Context, b *pendingBlob) error {
 }
 
 // readRedactions reads the events that were appended meanwhile: a redaction is recorded before the
-// bytes are destroyed.
+// bytes are destroyed. It does not follow a log that grows faster than it is read.
 func (v *blobVerifier) readRedactions(ctx context.Context) error {
+	head, err := v.l.Journal.Head(ctx)
+	if err != nil || head <= v.last {
+		return err
+	}
 	for e, err := range v.l.Events(ctx, v.last) {
 		if err != nil {
 			return err
 		}
 		v.redacted.add(e)
-		v.last = e.Seq
+		if v.last = e.Seq; v.last >= head {
+			break
+		}
 	}
 	return nil
 }

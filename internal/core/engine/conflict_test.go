@@ -98,6 +98,28 @@ func TestConflictsAreReadOnce(t *testing.T) {
 	})
 }
 
+// Events that a journal returns with the conflict are not read, and not waited for.
+func TestMissedEventsAreNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, f, m := faultyBox(t, nil)
+		other := open(t, m, nil)
+		begin, reads := time.Now(), f.reads.calls()
+		missed := func(n int) func(func() error) error {
+			return func(func() error) error {
+				known := e.Tail().Seq
+				mustDo(t, other, openWork(fmt.Sprintf("other-%d", n)))
+				return fmt.Errorf("refused: %w", &journal.Missed{Events: m.read(known, 10)})
+			}
+		}
+		f.appends.then(missed(1), missed(2), missed(3))
+		mustDo(t, e, openWork("w"))
+		if n := f.reads.calls() - reads; n != 0 || time.Since(begin) != 0 {
+			t.Errorf("%d reads, and it waited %v", n, time.Since(begin))
+		}
+		checkLog(t, m, e, other)
+	})
+}
+
 // A command that waits because of conflicts can be withdrawn, and is not executed then.
 func TestWithdrawnBetweenConflicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

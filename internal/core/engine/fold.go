@@ -78,6 +78,12 @@ func (e *Engine) readNext(ctx context.Context) (int, error) {
 	if len(events) == 0 {
 		return 0, nil
 	}
+	return e.applyNext(events)
+}
+
+// applyNext applies events that follow the state, and remembers them. It returns how many were
+// applied. The caller has the turn.
+func (e *Engine) applyNext(events []signalbox.Event) (int, error) {
 	applied, err := e.applyAll(events)
 	if err := e.remember(events[:applied]); err != nil {
 		return applied, err

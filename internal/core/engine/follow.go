@@ -77,15 +77,8 @@ func (e *Engine) applyWatched(event *signalbox.Event) error {
 	if err := e.failure(); err != nil || event.Seq <= e.state.Seq() {
 		return err
 	}
-	events := []signalbox.Event{*event}
-	if _, err := e.applyAll(events); err != nil {
-		return e.fail(err)
-	}
-	if err := e.remember(events); err != nil {
-		return err
-	}
-	e.notify()
-	return nil
+	_, err := e.applyNext([]signalbox.Event{*event})
+	return err
 }
 
 // checkMoved stops the engine for good if the log was moved away: what happens elsewhere never

@@ -16,10 +16,13 @@ import (
 // is damaged in a way that its checksum does not reveal: remove it.
 var ErrSnapshotDiffers = errors.New("the snapshot does not match the events of the ledger")
 
-// Replay applies all events from the first on and compares the result with the snapshot. Its errors
-// are those of rules.State.Apply, ErrSnapshotDiffers, and those of reading. Progress, if not nil,
-// is called from time to time with the number of events applied.
-func Replay(ctx context.Context, j journal.Journal, progress func(done uint64)) error {
+// errReplayed ends a replay.
+var errReplayed = errors.New("all events were applied")
+
+// Replay applies the events 1 to head and compares the result with the snapshot. Its errors are
+// those of rules.State.Apply, ErrSnapshotDiffers, and those of reading. Progress, if not nil, is
+// called from time to time with the number of events applied.
+func Replay(ctx context.Context, j journal.Journal, head uint64, progress func(done uint64)) error {
 	saved, err := j.LoadSnapshot(ctx)
 	if err != nil && !errors.Is(err, journal.ErrNoSnapshot) {
 		return fmt.Errorf("load the snapshot: %w", err)
@@ -39,9 +42,12 @@ func Replay(ctx context.Context, j journal.Journal, progress func(done uint64)) 
 			// continue: an invalid event is a worse error
 			differs = fmt.Errorf("%w, at event %d", ErrSnapshotDiffers, seq)
 		}
+		if seq >= head {
+			return errReplayed // what others append meanwhile may never end
+		}
 		return nil
 	})
-	if err == nil {
+	if err == nil || errors.Is(err, errReplayed) {
 		err = differs
 	}
 	return err

@@ -158,9 +158,14 @@ func (e *Engine) gather(first *request) []*request {
 
 // execute executes and answers every request of a batch.
 func (e *Engine) execute(batch []*request) {
-	var outdated uint64 // the last event that was known to an append that conflicted
+	var (
+		outdated uint64            // the last event that was known to an append that conflicted
+		missed   []signalbox.Event // that the journal returned with the conflict
+	)
 	for failed, conflicts := 0, 0; len(batch) > 0; {
-		pause(conflicts)
+		if missed == nil {
+			pause(conflicts)
+		}
 		if err := e.take(context.Background()); err != nil {
 			answerAll(batch, err)
 			return
@@ -168,7 +173,7 @@ func (e *Engine) execute(batch []*request) {
 		var outcomes []outcome
 		var err error
 		if conflicts > 0 {
-			err = e.afterConflict(outdated)
+			err = e.afterConflict(outdated, missed)
 		}
 		if err == nil {
 			batch = e.settle(beginAttempts(batch))
@@ -185,6 +190,10 @@ func (e *Engine) execute(batch []*request) {
 			failed, conflicts = 0, 0
 		case errors.Is(err, journal.ErrConflict):
 			conflicts++
+			missed = nil
+			if m := (*journal.Missed)(nil); errors.As(err, &m) {
+				missed = m.Events
+			}
 		default:
 			failed++
 			if unclear := (*unclearAppend)(nil); errors.As(err, &unclear) {
@@ -366,9 +375,14 @@ type unclearAppend struct {
 func (e *unclearAppend) Error() string { return e.err.Error() }
 func (e *unclearAppend) Unwrap() error { return e.err }
 
-// afterConflict reads the events that other processes have appended after the event outdated. It
-// reads only once: a log that others append to all the time has no end. The caller has the turn.
-func (e *Engine) afterConflict(outdated uint64) error {
+// afterConflict applies the events that other processes have appended after the event outdated. If
+// the journal has not returned them, it reads them, but only once: a log that others append to all
+// the time has no end. The caller has the turn.
+func (e *Engine) afterConflict(outdated uint64, missed []signalbox.Event) error {
+	if e.state.Seq() == outdated && len(missed) > 0 {
+		_, err := e.applyNext(missed)
+		return err
+	}
 	_, err := e.readNext(e.life)
 	if err == nil && e.state.Seq() == outdated {
 		err = e.checkLength(e.life)

@@ -3,6 +3,8 @@ package journal
 import (
 	"context"
 	"time"
+
+	"signalbox"
 )
 
 // Level is how serious a finding is.
@@ -38,4 +40,31 @@ type Inspector interface {
 // neither. Time takes one round trip.
 type Clock interface {
 	Time(ctx context.Context) (time.Time, error)
+}
+
+// Copy is what a server of a replicated journal has found out about its own copy of the log.
+type Copy struct {
+	// Node is the name of the server.
+	Node string
+	// Events is how many events it has verified, from the first one on, and Hash the hash of the
+	// last of them.
+	Events uint64
+	Hash   signalbox.Hash
+	// Verified is when it last read all of them; zero if the server does not answer.
+	Verified time.Time
+	// Problem says why the copy is not good, "" if it is.
+	Problem string
+}
+
+// Replicated is implemented by journals whose servers verify their own copies of the log. Copies
+// asks all of them, and takes some seconds if one does not answer.
+type Replicated interface {
+	Copies(ctx context.Context) ([]Copy, error)
+}
+
+// Expecter is implemented by journals whose servers cannot always prove that they are current.
+// Expect says that the log had the event seq: Head and Read then return ErrUnavailable, and do not
+// say that the log is shorter, unless that is proven.
+type Expecter interface {
+	Expect(seq uint64)
 }

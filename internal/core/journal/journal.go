@@ -44,6 +44,13 @@ var (
 	ErrClockSkew = errors.New("clock_skew")
 )
 
+// Missed is ErrConflict with the events that the caller has not read: those that follow the event
+// that it expected to be the last.
+type Missed struct{ Events []signalbox.Event }
+
+func (m *Missed) Error() string { return ErrConflict.Error() }
+func (m *Missed) Unwrap() error { return ErrConflict }
+
 // MaxAhead is how far the time of an event may be ahead of the clock of the database, and how far
 // the clock of a machine may jump.
 const MaxAhead = 5 * time.Second
@@ -77,8 +84,8 @@ type Journal interface {
 type Log interface {
 	// Append stores events after expected, the sequence number of the last event that the caller
 	// has read. If that is not the last event of the log, Append stores nothing and returns
-	// ErrConflict. Either all events are stored or none. When Append returns nil they are on stable
-	// storage: neither a power failure nor kill -9 loses them.
+	// ErrConflict, which may be a *Missed. Either all events are stored or none. When Append returns
+	// nil they are on stable storage: neither a power failure nor kill -9 loses them.
 	//
 	// The caller sets every field: Seq is expected+1 and so on, and Prev and Hash form a chain. The
 	// driver refuses events that do not follow expected, but does not compute hashes. It does not
@@ -89,8 +96,10 @@ type Log interface {
 	// may return fewer, to bound the memory that large events need, and it may lack events that
 	// other processes have just appended. But it returns none only at the end of the log, and it
 	// lacks no event up to the last that this Log has appended or returned, or that its Head has
-	// reported: if they are missing, the log has lost them, and Head says so. An event larger than
-	// MaxEventBytes is ErrDamaged, without being read into memory.
+	// reported: if they are missing, the log has lost them, and Head says so. If an event is
+	// damaged or missing, although the log has later ones, Read returns those before it, and
+	// ErrDamaged if there are none: it may take seconds to find out that an event stays missing. An
+	// event larger than MaxEventBytes is ErrDamaged, without being read into memory.
 	Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error)
 
 	// Watch yields the events that follow the event after: first the existing ones, then each event

@@ -40,6 +40,8 @@ type Status struct {
 	// Machines are those that work on tasks, by name; absent if only one machine can use the
 	// ledger.
 	Machines []Machine `json:"machines,omitempty"`
+	// Copies are those of the ledger in a cluster, by machine.
+	Copies []Copy `json:"copies,omitempty"`
 	// ClockAhead is by how many seconds the clock of this machine is ahead of that of the database,
 	// negative if it is behind; absent if the ledger is in a file.
 	ClockAhead *float64 `json:"clock_ahead,omitempty"`
@@ -77,6 +79,16 @@ type Crew struct {
 type Machine struct {
 	Name  string `json:"name"`
 	Tasks int    `json:"tasks"`
+}
+
+// Copy is what a machine of a cluster has found out about its own copy of the ledger.
+type Copy struct {
+	Node string `json:"node"`
+	// Events is how many it has verified. Verified is when it last read all of them; it is absent
+	// if the machine does not answer.
+	Events   uint64     `json:"events"`
+	Verified *time.Time `json:"verified,omitempty"`
+	Problem  string     `json:"problem,omitempty"`
 }
 
 // Plan is the progress of a plan.
@@ -438,6 +450,17 @@ func ReadStatus(ctx context.Context, b *box.Box, now time.Time) (*Status, error)
 	st.addCrews(crews)
 	if err := st.addMachines(ctx, b); err != nil && !isAway(err) {
 		return nil, err
+	}
+	copies, err := b.Copies(ctx)
+	if err != nil && !isAway(err) {
+		return nil, err
+	}
+	for _, c := range copies {
+		shown := Copy{Node: c.Node, Events: c.Events, Problem: c.Problem}
+		if !c.Verified.IsZero() {
+			shown.Verified = &c.Verified
+		}
+		st.Copies = append(st.Copies, shown)
 	}
 	if err := st.addClock(ctx, b); err != nil && !isAway(err) {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package metrics describes a box in the text format of Prometheus. Everything comes from the state
-// of the ledger, so a server that was restarted reports the same counters.
+// Package metrics describes a box in the text format of Prometheus. All counters come from the state
+// of the ledger, so a server that was restarted reports the same.
 //
 // It writes the format itself: the client library of Prometheus would add 2.8 MB and six modules to
 // the program for some twenty numbers.
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 )
@@ -38,8 +39,8 @@ const (
 	counter = "counter"
 )
 
-// Write describes a box at a time.
-func Write(w io.Writer, s *rules.State, now time.Time) error {
+// Write describes a box at a time, with the copies of its ledger.
+func Write(w io.Writer, s *rules.State, copies []journal.Copy, now time.Time) error {
 	st := inspect.NewStatus(s, now)
 	var b strings.Builder
 	for _, m := range []metric{
@@ -62,11 +63,30 @@ func Write(w io.Writer, s *rules.State, now time.Time) error {
 			st.Spending.Seconds),
 		budgets("signalbox_budget_used_ratio", st.Spending.Budgets),
 		limits(st, now),
+		byLabel("signalbox_copy_good", gauge, "1 for each node whose copy of the ledger is good.",
+			"node", ofCopies(copies, func(c journal.Copy) float64 {
+				if c.Problem == "" && !c.Verified.IsZero() {
+					return 1
+				}
+				return 0
+			})),
+		byLabel("signalbox_copy_verified_events", gauge,
+			"Events that each node has verified in its own copy of the ledger.", "node",
+			ofCopies(copies, func(c journal.Copy) float64 { return float64(c.Events) })),
 	} {
 		m.write(&b)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// ofCopies returns a value for each node.
+func ofCopies(copies []journal.Copy, value func(journal.Copy) float64) map[string]float64 {
+	values := map[string]float64{}
+	for _, c := range copies {
+		values[c.Node] = value(c)
+	}
+	return values
 }
 
 func single(name, kind, help string, value float64) metric {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/testkit/must"
 )
@@ -73,7 +74,9 @@ func TestWrite(t *testing.T) {
 		rules.Claim{Work: "b", Role: signalbox.RoleDeveloper, Session: "s2", Actor: "op",
 			Lease: "l2"})
 	var b strings.Builder
-	must.Succeed(t, Write(&b, s, noon.Add(time.Minute)))
+	must.Succeed(t, Write(&b, s, []journal.Copy{{Node: "a", Events: 6, Verified: noon},
+		{Node: "b", Events: 3, Verified: noon, Problem: "damaged"}, {Node: "c"}},
+		noon.Add(time.Minute)))
 	values := parse(t, b.String())
 	for name, want := range map[string]float64{
 		"signalbox_events_total":                     6,
@@ -83,6 +86,10 @@ func TestWrite(t *testing.T) {
 		`signalbox_sessions_total{role="developer"}`: 1,
 		`signalbox_requests{kind="question"}`:        0,
 		"signalbox_cost_dollars_total":               0,
+		`signalbox_copy_good{node="a"}`:              1,
+		`signalbox_copy_good{node="b"}`:              0,
+		`signalbox_copy_good{node="c"}`:              0,
+		`signalbox_copy_verified_events{node="b"}`:   3,
 	} {
 		if got, ok := values[name]; !ok || got != want {
 			t.Errorf("%s is %v (%t), want %v", name, got, ok, want)

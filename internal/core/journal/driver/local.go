@@ -23,7 +23,17 @@ type LocalSnapshot struct {
 	ReadOnly bool
 }
 
-var _ journal.Journal = (*LocalSnapshot)(nil)
+var (
+	_ journal.Journal  = (*LocalSnapshot)(nil)
+	_ journal.Expecter = (*LocalSnapshot)(nil)
+)
+
+// Expect passes on which event the log had.
+func (j *LocalSnapshot) Expect(seq uint64) {
+	if e, ok := j.Log.(journal.Expecter); ok {
+		e.Expect(seq)
+	}
+}
 
 // SaveSnapshot does nothing while another process of this machine saves one.
 func (j *LocalSnapshot) SaveSnapshot(ctx context.Context, s journal.Snapshot) error {

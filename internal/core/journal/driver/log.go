@@ -25,7 +25,7 @@ type Methods struct {
 	Append func(ctx context.Context, expected uint64, events []signalbox.Event) (unknown bool,
 		err error)
 	// Read stops when the events have at least a number of bytes. It also reports whether there
-	// were no more.
+	// were no more. With ErrDamaged it returns the events before the one that is damaged.
 	Read func(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event,
 		end bool, err error)
 	Head       func(ctx context.Context) (uint64, error)
@@ -179,10 +179,13 @@ func (l *Log) read(ctx context.Context, after uint64, limit, bytes int) (events 
 		}
 		return err
 	}, "read after %d", after)
-	if err != nil {
-		return nil, false, err
+	switch {
+	case err == nil:
+		return events, end, nil
+	case errors.Is(err, journal.ErrDamaged) && len(events) > 0:
+		return events, false, nil
 	}
-	return events, end, nil
+	return nil, false, err
 }
 
 // Head returns the sequence number of the last event.

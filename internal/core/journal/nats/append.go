@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"signalbox"
-	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/driver"
 )
 
@@ -27,10 +27,22 @@ const (
 // servers has stored them.
 func (j *Journal) append(ctx context.Context, expected uint64,
 	events []signalbox.Event) (unknown bool, err error) {
+	return j.appendAfter(ctx, expected, events, j.checkTime)
+}
+
+// appendAfter is append with another check of the time.
+func (j *Journal) appendAfter(ctx context.Context, expected uint64, events []signalbox.Event,
+	checkTime func(context.Context, []signalbox.Event) error) (unknown bool, err error) {
 	start := time.Now()
 	a := &attempts{journal: j, expected: expected, id: appendID(rand.Uint64())}
 	for i := range events {
 		a.messages = append(a.messages, encodeEvent(a.id, &events[i]))
+	}
+	if len(events) > 0 && j.contention.needsTurn() {
+		began := time.Now()
+		if found, err := j.takeTurn(ctx, expected); err == nil && len(found.messages) > 0 {
+			return false, a.compare(found, began)
+		}
 	}
 	err = j.retry(ctx, func() error {
 		// Before every attempt: the log may have lost events, and got others, while the servers
@@ -42,6 +54,9 @@ func (j *Journal) append(ctx context.Context, expected uint64,
 		if err != nil || len(events) == 0 {
 			return err
 		}
+		if err := checkTime(ctx, events); err != nil {
+			return err
+		}
 		return a.try(ctx)
 	})
 	if n := len(events); err == nil && n > 0 {
@@ -49,6 +64,27 @@ func (j *Journal) append(ctx context.Context, expected uint64,
 		j.raiseKnown(events[n-1].Seq)
 	}
 	return a.unknown, err
+}
+
+// ReplaceTail appends events of any time, for a log whose last event was written with a clock that
+// was ahead. The servers do not let anybody remove events.
+func (j *Journal) ReplaceTail(ctx context.Context, last signalbox.Hash, after uint64,
+	events []signalbox.Event) error {
+	return j.Do(ctx, func(ctx context.Context) error {
+		switch head, err := j.readHead(ctx); {
+		case err != nil:
+			return err
+		case head != after:
+			return signalbox.CodeFailed.Errorf(
+				"restore the ledger from a backup, or move it to another database with signalbox ledger migrate",
+				"events cannot be removed from a ledger in NATS")
+		case len(events) > 0 && events[0].Prev != last:
+			return driver.UsageError("event %d does not continue the log", events[0].Seq)
+		}
+		_, err := j.appendAfter(ctx, after, events,
+			func(context.Context, []signalbox.Event) error { return nil })
+		return err
+	}, "append after %d", after)
 }
 
 // previous returns the event that an append is to follow. If that is not the last one known, or if
@@ -65,17 +101,14 @@ func (j *Journal) previous(ctx context.Context, expected uint64, current bool) (
 	if last := j.lastKnown(); last.seq == expected {
 		return expected, last.hash, nil
 	}
-	m, found, err := j.getMessage(ctx, j.name, messageRequest{Seq: expected})
-	if err != nil {
-		return 0, hash, err
+	a, err := j.ask(ctx, question{Stream: j.name, After: expected - 1, Count: 1})
+	switch {
+	case err != nil || a.head < expected:
+		return a.head, hash, err
+	case len(a.messages) == 0:
+		return 0, hash, a.missing(expected)
 	}
-	if !found {
-		if seq, err = j.streamHead(ctx); err == nil && seq >= expected {
-			err = fmt.Errorf("%w: event %d", errMissing, expected)
-		}
-		return seq, hash, err
-	}
-	e, _, err := decodeEvent(expected, m.Data)
+	e, _, err := decodeEvent(expected, a.messages[0].Data)
 	return expected, e.Hash, err
 }
 
@@ -90,14 +123,16 @@ type attempts struct {
 
 // try sends the messages once.
 func (a *attempts) try(ctx context.Context) error {
+	a.journal.contention.change(func(k *contention) { k.turn = false }) // it is used now
 	ack, err := a.send(ctx)
 	switch {
 	case err == nil:
 		if want := a.expected + uint64(len(a.messages)); ack.Stream != a.journal.name ||
 			ack.Seq != want || ack.Duplicate {
 			a.unknown = true
-			return driver.Damaged(fmt.Errorf("the events were stored up to %d of stream %q, want %d",
-				ack.Seq, ack.Stream, want))
+			return driver.Damaged(
+				fmt.Errorf("the events were stored up to %d of stream %q, want %d",
+					ack.Seq, ack.Stream, want))
 		}
 		return nil
 	case isWrongSequence(err):
@@ -112,26 +147,19 @@ func (a *attempts) try(ctx context.Context) error {
 // earlier attempt was stored, or the messages reached a server that was replaced as the leader and
 // does not know it yet, and also its successor.
 func (a *attempts) resolve(ctx context.Context) error {
-	j, last := a.journal, a.expected+uint64(len(a.messages))
-	m, found, err := j.getMessage(ctx, j.name, messageRequest{Seq: last})
-	if err == nil && found {
-		_, id, err := decodeEvent(last, m.Data)
-		if err != nil || id == a.id {
-			return err
-		}
-		return fmt.Errorf("%w: event %d is another one", journal.ErrConflict, last)
+	j, began := a.journal, time.Now()
+	found, err := j.takeTurn(ctx, a.expected)
+	if errors.Is(err, errNoTurn) {
+		found, err = j.ask(ctx, question{Stream: j.name, After: a.expected, Count: maxRead})
 	}
-	if err == nil {
-		var head uint64
-		switch head, err = j.streamHead(ctx); {
-		case err != nil:
-		case head == a.expected: // the leader has others in its queue, and they may still fail
-			err = errPending
-		case head >= last:
-			err = fmt.Errorf("%w: event %d", errMissing, last)
-		default:
-			return fmt.Errorf("%w: it ends at event %d", journal.ErrConflict, head)
-		}
+	switch {
+	case err != nil:
+	case len(found.messages) > 0:
+		return a.compare(found, began)
+	case found.head > a.expected:
+		err = found.missing(a.expected + 1)
+	default: // the leader has others in its queue, and they may still fail
+		err = errPending
 	}
 	a.unknown = a.unknown || j.replicated.Load()
 	return err

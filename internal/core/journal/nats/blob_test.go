@@ -62,3 +62,23 @@ func TestAnswerToBlobIsLost(t *testing.T) {
 	wantBlob(t, other, data)
 	wantStored(t, other, "after the upload", 2, 1) // the note is that of the other message
 }
+
+// What was erased already is not an error, and no reason to doubt the ledger.
+func TestEraseAgain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	j := c.open(t, "a", "")
+	defer j.Close()
+	data := content(1, 2)
+	digest, err := j.PutBlob(t.Context(), bytes.NewReader(data))
+	must.Succeed(t, err)
+	m, found, err := j.entry(t.Context(), j.blobSubject(digest))
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	f, err := decodeFile(m.Data)
+	must.Succeed(t, err)
+	for range 2 {
+		must.Succeed(t, j.erase(t.Context(), f.pieces[0]))
+	}
+}

@@ -42,10 +42,14 @@ var (
 	errAttemptTimeout = errors.New("no answer in time")
 	// errNoLeader means that no server could prove to be the leader.
 	errNoLeader = errors.New("the stream has no leader that reaches a majority")
+	// errUnproven means that something is missing, according to a server that may have been
+	// replaced as the leader, and that the user has no right to find out.
+	errUnproven = errors.New("the servers do not prove that they are current")
+	// errOlder means that too few nodes answer questions, because the others run an older version.
+	errOlder = errors.New("nodes run an older version of signalbox")
 	// errPending means that another append is under way.
 	errPending = errors.New("another append is under way")
-	// errMissing means that the leader does not have an event of the log. A server that has been
-	// replaced as the leader, and does not know it yet, says so too.
+	// errMissing means that the leader cannot read an event of the log.
 	errMissing = errors.New("an event is missing")
 	// errDenied means that the server does not allow a request.
 	errDenied = errors.New("the server does not permit it")
@@ -98,7 +102,7 @@ func temporary(err error) bool {
 		}
 		return api.Code == 503 || api.Code == 429
 	}
-	for _, one := range []error{errAttemptTimeout, errNoLeader, errPending, errMissing, errNotSent,
+	for _, one := range []error{errAttemptTimeout, errNoLeader, errUnproven, errPending, errMissing, errNotSent,
 		natsgo.ErrNoResponders, natsgo.ErrDisconnected, natsgo.ErrTimeout} {
 		if errors.Is(err, one) {
 			return !errors.Is(err, natsgo.ErrConnectionClosed)
@@ -115,6 +119,10 @@ func (c *client) unavailable(err error) error {
 	what, hint := "the servers do not answer",
 		"check that the servers of the journal run and can be reached; signalbox tries again by itself"
 	switch {
+	case errors.Is(err, errUnproven):
+		what, hint = "the log seems to have lost something",
+			"wait until the servers reach each other; to find out whether it has, permit the user to use "+
+				raftSubject+": docs/reference/configuration.md"
 	case errors.Is(err, errNoLeader), errors.Is(err, natsgo.ErrNoResponders),
 		apiCode(err) == codeClusterNotAvailable, apiCode(err) == codeStreamOffline:
 		what, hint = "the stream has no leader: too few of its servers work together",
@@ -122,6 +130,9 @@ func (c *client) unavailable(err error) error {
 	}
 	if c.embedded {
 		hint = hintNodes
+		if errors.Is(err, errUnproven) {
+			hint = "install this version of signalbox on all machines of the cluster"
+		}
 	}
 	switch apiCode(err) {
 	case codeNoResources, codeNoStorage, codeStoreFailed:

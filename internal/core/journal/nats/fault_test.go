@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -273,7 +274,7 @@ func TestLastKnown(t *testing.T) {
 		}
 		j.remember(&e, time.Now())
 		want(5)
-		time.Sleep(freshContact + 1)
+		time.Sleep(trustLast + 1)
 		want(0)
 		began := time.Now()
 		j.remember(&testEvents(2, 1)[0], began)
@@ -437,7 +438,7 @@ func TestTwoLeaders(t *testing.T) {
 				mu        sync.Mutex
 				published [][]byte
 			)
-			info := fmt.Sprintf(`{"state":{"last_seq":%d}`, test.stored)
+			info := fmt.Sprintf(`{"ts":"2026-01-01T00:00:00Z","state":{"last_seq":%d}`, test.stored)
 			if test.replicated {
 				info += cluster
 			}
@@ -452,17 +453,17 @@ func TestTwoLeaders(t *testing.T) {
 				},
 				"$JS.API.STREAM.INFO.shop": respond(info + "}"),
 				"$JS.API.STREAM.MSG.GET.shop": func(m *natsgo.Msg) {
-					if test.stored < len(events) {
+					if test.stored == 0 {
 						_ = m.Respond([]byte(none))
 						return
 					}
 					mu.Lock()
 					defer mu.Unlock()
-					data := published[len(published)-1]
+					data := published[len(published)-2]
 					if !test.own {
-						data = encodeEvent(1, &events[1])
+						data = encodeEvent(1, &events[0])
 					}
-					text, err := json.Marshal(map[string]any{"message": message{Seq: 2,
+					text, err := json.Marshal(map[string]any{"message": message{Seq: 1,
 						Data: data}})
 					if err != nil {
 						t.Error(err)
@@ -497,7 +498,7 @@ func untilProven(j *Journal, f func(*Journal) error, want error) (err error) {
 // A leader that was replaced may say that an event does not exist. Only an event that stays missing
 // is damage.
 func TestMissingEvent(t *testing.T) {
-	const missing, info = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`, `{"state":{"last_seq":3}}`
+	const missing, info = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`, `{"ts":"2026-01-01T00:00:00Z","state":{"last_seq":3}}`
 	event := testEvents(0, 1)[0]
 	found, err := json.Marshal(map[string]any{"message": message{Seq: 1,
 		Data: encodeEvent(1, &event)}})
@@ -539,14 +540,48 @@ func TestMissingEvent(t *testing.T) {
 	}
 }
 
+// fakeNodes makes the server of a journal that of three nodes. Each list of states is what they
+// answer to a question, and then always the last one.
+func fakeNodes(t *testing.T, j *Journal, answers ...[]nodeState) {
+	t.Helper()
+	j.embedded, j.alone, j.nodes = true, true, []string{"a", "b", "c"}
+	_, err := j.conn.Subscribe(nodeSubject("shop"), func(m *natsgo.Msg) {
+		for _, state := range answers[0] {
+			text, err := json.Marshal(state)
+			if err != nil {
+				t.Error(err)
+			}
+			_ = m.Respond(text)
+		}
+		answers = answers[min(1, len(answers)-1):]
+	})
+	must.Succeed(t, err)
+}
+
+// led returns the states of three nodes, the first of which leads and has messages.
+func led(head uint64, messages ...message) []nodeState {
+	return []nodeState{
+		{Node: "a", Copy: true, Size: 3, Term: 7, Leader: true, Head: head, Messages: messages},
+		{Node: "b", Copy: true, Size: 3, Term: 7},
+		{Node: "c", Copy: true, Size: 3, Term: 7},
+	}
+}
+
+// replaced returns the states of three nodes, the first of which has been replaced as the leader and
+// does not know it.
+func replaced(head uint64) []nodeState {
+	states := led(head)
+	states[1].Term, states[2].Term = 8, 8
+	return states
+}
+
 // What a leader that was replaced says of blobs is not believed: neither that there is none, nor
 // that a piece is missing, nor that a message to be erased does not exist.
 func TestMissingBlob(t *testing.T) {
 	const (
-		missing  = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`
-		gone     = `{"error":{"code":400,"err_code":10043,"description":"sequence 1 not found"}}`
-		replaced = `{"cluster":{"leader":"a","replicas":[{"name":"b","active":60000000000},{"name":"c","active":60000000000}]}}`
-		leader   = `{"cluster":{"leader":"a","replicas":[{"name":"b","active":1},{"name":"c","active":1}]}}`
+		missing = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`
+		gone    = `{"error":{"code":400,"err_code":10043,"description":"sequence 1 not found"}}`
+		away    = `{"error":{"code":503,"err_code":10008,"description":"not available"}}`
 	)
 	text := func(m message) string {
 		b, err := json.Marshal(map[string]any{"message": m})
@@ -556,7 +591,8 @@ func TestMissingBlob(t *testing.T) {
 	data := content(1, 1)
 	digest := signalbox.Hash(sha256.Sum256(data))
 	f := file{size: pieceBytes, pieces: []uint64{1}}
-	entry, piece := text(message{Seq: 2, Data: f.encode(nil)}), text(message{Seq: 1, Data: data})
+	blob, part := message{Seq: 2, Data: f.encode(nil)}, message{Seq: 1, Data: data}
+	entry, piece := text(blob), text(part)
 	get := func(j *Journal) error {
 		r, err := j.GetBlob(t.Context(), digest)
 		if err == nil {
@@ -569,34 +605,36 @@ func TestMissingBlob(t *testing.T) {
 		return err
 	}
 	erase := func(j *Journal) error { return j.erase(t.Context(), 1) }
+	none, unknown := led(2), replaced(2)
 	for name, test := range map[string]struct {
 		call            func(*Journal) error
 		entries, pieces []string // what is answered to requests for the entry, and for the piece
-		infos           []string
+		nodes           [][]nodeState
 		want            error
 	}{
-		"no blob": {get, []string{missing}, nil, []string{leader},
+		"no blob": {get, []string{missing}, nil, [][]nodeState{none}, journal.ErrNoBlob},
+		"no blob, after no answer": {get, []string{away, missing}, nil, [][]nodeState{none},
 			journal.ErrNoBlob},
-		"no blob to open": {open, []string{missing}, nil, []string{leader},
+		"no blob to open": {open, []string{missing}, nil, [][]nodeState{none},
 			journal.ErrNoBlob},
-		"no blob, not proven": {get, []string{missing}, nil, []string{replaced},
+		"no blob, not proven": {get, []string{missing}, nil, [][]nodeState{unknown},
 			journal.ErrUnavailable},
-		"no blob to open, not proven": {open, []string{missing}, nil, []string{replaced},
+		"no blob to open, not proven": {open, []string{missing}, nil, [][]nodeState{unknown},
 			journal.ErrUnavailable},
-		"a blob, says the leader": {get, []string{missing, entry}, []string{piece},
-			[]string{leader}, nil},
-		"a blob, says the next leader": {get, []string{missing, entry}, []string{piece},
-			[]string{replaced, leader}, nil},
-		"no piece": {get, []string{entry}, []string{missing}, []string{leader},
+		"a blob, says the leader": {get, []string{missing}, []string{piece},
+			[][]nodeState{led(2, blob)}, nil},
+		"a blob, says the next leader": {get, []string{missing}, []string{piece},
+			[][]nodeState{unknown, led(2, blob)}, nil},
+		"no piece": {get, []string{entry}, []string{missing}, [][]nodeState{none},
 			journal.ErrDamaged},
 		"no piece, not proven": {get, []string{entry}, []string{missing},
-			[]string{replaced}, journal.ErrUnavailable},
-		"a piece, says the leader": {get, []string{entry}, []string{missing, piece},
-			[]string{leader}, nil},
-		"nothing to erase": {erase, nil, []string{missing}, []string{leader}, nil},
-		"nothing to erase, not proven": {erase, nil, []string{missing}, []string{replaced},
+			[][]nodeState{unknown}, journal.ErrUnavailable},
+		"a piece, says the leader": {get, []string{entry}, []string{missing},
+			[][]nodeState{led(2, part)}, nil},
+		"nothing to erase": {erase, nil, []string{missing}, [][]nodeState{none}, nil},
+		"nothing to erase, not proven": {erase, nil, []string{missing}, [][]nodeState{unknown},
 			journal.ErrUnavailable},
-		"something to erase, not found": {erase, nil, []string{piece}, []string{leader},
+		"something to erase, not found": {erase, nil, []string{piece}, [][]nodeState{none},
 			journal.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -615,8 +653,8 @@ func TestMissingBlob(t *testing.T) {
 					}
 				},
 				"$JS.API.STREAM.MSG.DELETE.shop_files": respond(gone),
-				"$JS.API.STREAM.INFO.shop_files":       respond(test.infos...),
 			})
+			fakeNodes(t, j, test.nodes...)
 			if err := untilProven(j, test.call, test.want); !errors.Is(err, test.want) {
 				t.Errorf("%v, want %v", err, test.want)
 			}
@@ -624,21 +662,24 @@ func TestMissingBlob(t *testing.T) {
 	}
 }
 
-// A server that is behind has only some of the events that are known to be stored. The leader is
-// asked for the others, unless it proves that the log is shorter.
+// A server that is behind has only some of the events, and one whose copy has diverged has others.
+// What counts is what the leader has.
 func TestServerIsBehind(t *testing.T) {
 	stored := testEvents(0, 4)
 	for name, test := range map[string]struct {
-		known uint64 // to the reader
-		bytes int    // that the server answers with at most; 0 means no limit
-		lead  int    // how many events the leader has
-		want  int
+		known    uint64 // to the reader
+		bytes    int    // that the server answers with at most; 0 means no limit
+		lead     int    // how many events the leader has
+		diverged bool   // the server has another event 3
+		want     int
 	}{
-		"it lacks one":                   {4, 0, 4, 4},
-		"it lacks what is not known":     {2, 0, 4, 3},
-		"nothing is known":               {0, 0, 4, 3},
-		"the log has lost an event":      {4, 0, 3, 3},
-		"it has more than it may answer": {4, 1, 4, 1},
+		"it lacks one":                   {4, 0, 4, false, 4},
+		"it lacks what is not known":     {2, 0, 4, false, 4},
+		"nothing is known":               {0, 0, 4, false, 4},
+		"the log has lost an event":      {4, 0, 3, false, 3},
+		"the log has lost two events":    {4, 0, 2, false, 2},
+		"it has more than it may answer": {4, 1, 4, false, 1},
+		"it has another event":           {4, 0, 4, true, 4},
 	} {
 		j := fakeServer(t, Options{patience: time.Minute}, map[string]func(*natsgo.Msg){
 			"$JS.API.DIRECT.GET.shop": func(m *natsgo.Msg) {
@@ -648,6 +689,9 @@ func TestServerIsBehind(t *testing.T) {
 				}
 				sent := 0
 				for _, e := range stored[:3] {
+					if e.Seq == 3 && test.diverged {
+						e.Hash[0]++
+					}
 					if e.Seq < request.Seq || test.bytes != 0 && sent > 0 {
 						continue
 					}
@@ -687,8 +731,8 @@ func TestServerIsBehind(t *testing.T) {
 		})
 		j.raiseKnown(test.known)
 		events, err := j.Read(t.Context(), 0, 100)
-		if err != nil || len(events) != test.want {
-			t.Errorf("%s: %d events, %v, want %d", name, len(events), err, test.want)
+		if diff := cmp.Diff(stored[:test.want], events); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
 		if head, err := j.Head(t.Context()); head != uint64(test.lead) || err != nil {
 			t.Errorf("%s: head is %d, %v", name, head, err)
@@ -702,8 +746,13 @@ func TestSlowRead(t *testing.T) {
 		mu    sync.Mutex
 		asked []int
 	)
+	last, err := json.Marshal(map[string]any{"message": message{Seq: 2,
+		Data: encodeEvent(1, &testEvents(1, 1)[0])}})
+	must.Succeed(t, err)
 	j := fakeServer(t, Options{attempt: 200 * time.Millisecond, patience: time.Minute},
 		map[string]func(*natsgo.Msg){
+			"$JS.API.STREAM.INFO.shop":    respond(`{"state":{"last_seq":2}}`),
+			"$JS.API.STREAM.MSG.GET.shop": respond(string(last)),
 			"$JS.API.DIRECT.GET.shop": func(m *natsgo.Msg) {
 				var request directRequest
 				if err := json.Unmarshal(m.Data, &request); err != nil {
@@ -721,6 +770,7 @@ func TestSlowRead(t *testing.T) {
 					_ = m.RespondMsg(answer)
 				}
 			}})
+	j.raiseKnown(2)
 	events, err := j.Read(t.Context(), 0, 100)
 	if err != nil || len(events) == 0 {
 		t.Errorf("%d events, %v", len(events), err)

@@ -136,18 +136,18 @@ func (s *fileStore) pieces(f file) driver.Pieces {
 
 // piece returns a piece of a file that has pieces.
 func (s *fileStore) piece(ctx context.Context, f *file, i int64) ([]byte, error) {
-	var (
-		m     message
-		found bool
-	)
-	err := s.retry(ctx, func() (err error) {
-		m, found, err = s.getFile(ctx, messageRequest{Seq: f.pieces[i]})
+	var m *message
+	err := s.retry(ctx, func() error {
+		a, err := s.getFile(ctx, question{After: f.pieces[i] - 1})
+		if m = a.first(); err == nil && m == nil && !a.proven {
+			err = fmt.Errorf("%w: piece %d is missing", errUnproven, i)
+		}
 		return err
 	})
 	switch want := min(pieceBytes, f.size-i*pieceBytes); {
 	case err != nil:
 		return nil, err
-	case !found:
+	case m == nil:
 		return nil, fmt.Errorf("%w: number %d", driver.ErrNoPiece, i)
 	case int64(len(m.Data)) != want:
 		return nil, driver.Damaged(fmt.Errorf("piece %d of it has %d bytes, want %d", i, len(m.Data),
@@ -158,25 +158,31 @@ func (s *fileStore) piece(ctx context.Context, f *file, i int64) ([]byte, error)
 
 // entry returns the last message of a subject in the stream of files, from its leader.
 func (s *fileStore) entry(ctx context.Context, subject string) (m message, found bool, err error) {
-	err = s.retry(ctx, func() (err error) {
-		m, found, err = s.getFile(ctx, messageRequest{Last: subject})
+	var last *message
+	err = s.retry(ctx, func() error {
+		a, err := s.getFile(ctx, question{Last: subject})
+		last = a.first()
 		return err
 	})
-	return m, found, err
-}
-
-// getFile asks the leader of the stream of files for a message. A server that was replaced as the
-// leader, and does not know it yet, may say that there is none, so that is asked again when the
-// leader is proven. It does not try again.
-func (s *fileStore) getFile(ctx context.Context,
-	request messageRequest) (m message, found bool, err error) {
-	if m, found, err = s.getMessage(ctx, s.files(), request); err != nil || found {
-		return m, found, err
-	}
-	if _, err := s.provenInfo(ctx, s.files()); err != nil {
+	if err != nil || last == nil {
 		return m, false, err
 	}
-	return s.getMessage(ctx, s.files(), request)
+	return *last, true, nil
+}
+
+// getFile asks the leader of the stream of files for one message. A server that was replaced as the
+// leader, and does not know it yet, may say that there is none, so that is asked again with proof.
+// It does not try again.
+func (s *fileStore) getFile(ctx context.Context, q question) (answer, error) {
+	m, found, err := s.getMessage(ctx, s.files(), q.request())
+	switch {
+	case err != nil:
+		return answer{}, err
+	case found:
+		return answer{messages: []message{m}, proven: true}, nil
+	}
+	q.Stream, q.Count = s.files(), 1
+	return s.ask(ctx, q)
 }
 
 // erase overwrites and deletes a message in the stream of files. It does nothing if there is none.
@@ -191,11 +197,11 @@ func (s *fileStore) erase(ctx context.Context, seq uint64) error {
 			code != codeDeleteFailed {
 			return err
 		}
-		_, found, again := s.getFile(ctx, messageRequest{Seq: seq})
+		a, again := s.getFile(ctx, question{After: seq - 1})
 		switch {
 		case again != nil:
 			return again
-		case !found:
+		case a.first() == nil:
 			return nil
 		case code == codeDeleteFailed:
 			return err

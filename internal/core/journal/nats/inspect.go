@@ -33,7 +33,9 @@ func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
 }
 
 func (j *Journal) inspect(ctx context.Context) ([]journal.Finding, error) {
-	findings := []journal.Finding{{Name: "server", Level: journal.OK, Detail: fmt.Sprintf("nats-server %s at %s", j.conn.ConnectedServerVersion(), j.conn.ConnectedAddr())}}
+	findings := []journal.Finding{{Name: "server", Level: journal.OK,
+		Detail: fmt.Sprintf("nats-server %s at %s", j.conn.ConnectedServerVersion(),
+			j.conn.ConnectedAddr())}}
 	var info *jetstream.StreamInfo
 	err := j.retry(ctx, func() (err error) {
 		if info, err = j.streamInfo(ctx, j.name); err == nil && info.Cluster != nil &&
@@ -46,7 +48,35 @@ func (j *Journal) inspect(ctx context.Context) ([]journal.Finding, error) {
 		return findings, err
 	}
 	findings = append(findings, j.inspectReplicas(info)...)
+	if j.embedded {
+		copies, err := j.Copies(ctx)
+		if err != nil {
+			return findings, err
+		}
+		findings = append(findings, inspectCopies(copies, time.Now()))
+	}
 	findings = append(findings, j.inspectSync())
+	var a answer
+	if err := j.retry(ctx, func() (err error) {
+		a, err = j.ask(ctx, question{Stream: j.name})
+		return err
+	}); err != nil {
+		return findings, err
+	}
+	if len(j.nodes) > 1 {
+		findings = append(findings, j.inspectClocks())
+	}
+	if !a.proven {
+		leader := journal.Finding{Name: "leader", Level: journal.Warning,
+			Detail: "the user may not ask which server leads, so it is not known whether one that answers is current",
+			Fix: "permit " + raftSubject +
+				": docs/reference/configuration.md, A log that seems to be shorter"}
+		if j.embedded {
+			leader.Detail = "nodes run an older version of signalbox, so it is not known whether one that answers is current"
+			leader.Fix = "install this version of signalbox on all machines of the cluster"
+		}
+		findings = append(findings, leader)
+	}
 	rights, err := j.inspectRights(ctx)
 	if err != nil {
 		return findings, err
@@ -116,6 +146,43 @@ func (j *Journal) inspectReplicas(info *jetstream.StreamInfo) []journal.Finding 
 	return []journal.Finding{replicas, lag}
 }
 
+// inspectCopies reports what the nodes say about their own copies.
+func inspectCopies(copies []journal.Copy, now time.Time) journal.Finding {
+	found := journal.Finding{Name: "copies", Level: journal.OK}
+	var details, bad, unknown []string
+	for i, c := range copies {
+		switch {
+		case c.Problem != "":
+			bad = append(bad, c.Node)
+			details = append(details, fmt.Sprintf("%s: %s", c.Node, c.Problem))
+			continue
+		case c.Verified.IsZero():
+			unknown = append(unknown, c.Node)
+			details = append(details, c.Node+" does not answer")
+			continue
+		}
+		details = append(details, fmt.Sprintf("%s has verified %d events, all of them %s ago", c.Node,
+			c.Events, now.Sub(c.Verified).Round(time.Second)))
+		for _, other := range copies[:i] {
+			if other.Events == c.Events && other.Hash != c.Hash && other.Problem == "" {
+				bad = append(bad, c.Node)
+				details = append(details, fmt.Sprintf("%s and %s have different events %d",
+					other.Node, c.Node, c.Events))
+			}
+		}
+	}
+	found.Detail = strings.Join(details, "; ")
+	switch {
+	case len(bad) > 0:
+		found.Level, found.Fix = journal.Problem,
+			"do not stop another machine: a node replaces a damaged copy by itself when it reaches one that has verified its own; docs/explanation/scaling.md, A damaged copy"
+	case len(unknown) > 0:
+		found.Level, found.Fix = journal.Warning,
+			"start signalbox run, worker or serve on the machines that do not answer, of this version or a newer one"
+	}
+	return found
+}
+
 // unknownName is the prefix of the name of a server that the leader has not heard from since it
 // started.
 const unknownName = "Server name unknown"
@@ -176,22 +243,23 @@ func (j *Journal) inspectRights(ctx context.Context) (journal.Finding, error) {
 			Fix:    "give the user the permissions that docs/reference/configuration.md lists"}, nil
 	case err == nil:
 		return journal.Finding{},
-			driver.Damaged(fmt.Errorf("the server stored an event without looking at the expected sequence number"))
+			driver.Damaged(fmt.Errorf(
+				"the server stored an event without looking at the expected sequence number"))
 	}
 	return journal.Finding{}, err
 }
 
-// Time returns the time of the server that leads the stream.
-func (j *Journal) Time(ctx context.Context) (time.Time, error) {
-	var info *jetstream.StreamInfo
-	err := j.Do(ctx, func(ctx context.Context) error {
-		return j.retry(ctx, func() (err error) {
-			info, err = j.streamInfo(ctx, j.name)
-			return err
-		})
+// Time returns the median of the clocks of the servers that answer.
+func (j *Journal) Time(ctx context.Context) (now time.Time, err error) {
+	err = j.Do(ctx, func(ctx context.Context) error {
+		_, err := j.readHead(ctx)
+		if err == nil {
+			var ok bool
+			if now, ok = median(j.clocks.recent()); !ok {
+				err = errAttemptTimeout
+			}
+		}
+		return err
 	}, "read the clock of the server")
-	if err != nil {
-		return time.Time{}, err
-	}
-	return info.TimeStamp, nil
+	return now, err
 }

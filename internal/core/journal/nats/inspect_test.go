@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -20,39 +19,6 @@ func peers(active ...time.Duration) *jetstream.ClusterInfo {
 			Active: ago, Current: true})
 	}
 	return c
-}
-
-// Only a leader that cannot have been replaced is believed: all servers have heard of it recently,
-// or a majority has after the question.
-func TestProvenLeader(t *testing.T) {
-	const recent, long = 900 * time.Millisecond, time.Minute
-	for name, test := range map[string]struct {
-		cluster *jetstream.ClusterInfo
-		after   time.Duration
-		proven  bool
-		err     error
-	}{
-		"a single server":                  {nil, 0, true, nil},
-		"one replica":                      {peers(), 0, true, nil},
-		"no leader":                        {&jetstream.ClusterInfo{}, 0, false, errNoLeader},
-		"all heard":                        {peers(recent, recent), 0, true, nil},
-		"one is away, nothing heard since": {peers(recent, long), 0, false, nil},
-		"one is away, nothing heard for long": {peers(recent, long), 500 * time.Millisecond, false,
-			nil},
-		"one is away, the other heard": {peers(recent, long), time.Second, true, nil},
-		"both away":                    {peers(long, long), time.Second, false, errNoLeader},
-		"two of five away": {peers(recent, recent, long, long), time.Second,
-			true, nil},
-		"two of five away, one heard since": {peers(recent, 2*time.Second, long, long),
-			time.Second, false, nil},
-		"three of five away": {peers(recent, long, long, long), time.Second, false,
-			errNoLeader},
-	} {
-		if proven, err := provenLeader(test.cluster, test.after); proven != test.proven ||
-			!errors.Is(err, test.err) {
-			t.Errorf("%s: %v, %v, want %v, %v", name, proven, err, test.proven, test.err)
-		}
-	}
 }
 
 func TestInspectReplicas(t *testing.T) {

@@ -21,8 +21,9 @@ var ErrOtherKind = errors.New("the node does not match the settings of the clust
 // Where a server keeps its streams, and what only one of a cluster has.
 func (c *Cluster) storeDir() string   { return filepath.Join(c.Dir, "jetstream") }
 func (c *Cluster) streamsDir() string { return filepath.Join(c.storeDir(), "$G", "streams") }
-func (c *Cluster) metaDir() string {
-	return filepath.Join(c.storeDir(), "$SYS", "_js_", "_meta_")
+func (c *Cluster) metaDir() string    { return c.groupDir("_meta_") }
+func (c *Cluster) groupDir(group string) string {
+	return filepath.Join(c.storeDir(), "$SYS", "_js_", group)
 }
 
 // checkKind returns ErrOtherKind if the node must not be started with its data.

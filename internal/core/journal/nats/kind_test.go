@@ -109,7 +109,7 @@ func TestNodeWithOtherSettings(t *testing.T) {
 
 	config, err := nodeTLS(c.Secret, c.hosts())
 	must.Succeed(t, err)
-	n, err := newNode(t.Context(), joining, config, slog.New(slog.DiscardHandler))
+	n, err := newNode(t.Context(), joining, defaultName, config, slog.New(slog.DiscardHandler))
 	must.Succeed(t, err)
 	c.kill(t, "a")
 	for n.failure() == nil { // until it tries to take over

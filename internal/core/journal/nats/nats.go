@@ -11,9 +11,11 @@
 // at most one attempt in. Each append has a random number, stored with its events, from which it
 // recognises them when it finds its place taken.
 //
-// Every server of a cluster can answer reads, and may be behind. What must be current is asked of
-// the leader of the stream. Events are read from any server, and those that it does not have yet,
-// although they are known to be stored, from the leader.
+// Every server of a cluster can answer reads, and may be behind, or have a copy that has diverged.
+// The leader of the stream is current, but a server may believe to be the leader long after it was
+// replaced. Where the log ends, and that an event is missing, is known only from a leader that a
+// majority of the servers does not contradict; see client.ask. Events are read from any server, and
+// count if that leader has the last one of them.
 package nats
 
 import (
@@ -78,6 +80,9 @@ type client struct {
 	conn     *natsgo.Conn
 	name     string // of the stream with the events
 	requests requests
+	inbox    inbox
+	clocks   clocks
+	raft     raftGroups
 	node     *node    // of this process; nil if it has none
 	embedded bool     // the servers are nodes of a cluster
 	nodes    []string // their names, sorted
@@ -86,6 +91,9 @@ type client struct {
 	back       chan struct{} // capacity 1: the connection was made again
 	known      atomic.Uint64 // a sequence number up to which events are known to be stored
 	replicated atomic.Bool   // the stream with the events has more than one replica
+	answered   atomic.Bool   // the nodes have answered the last question
+
+	contention contention
 
 	mu        sync.Mutex
 	last      lastEvent // the last event that was read or appended; guarded by mu
@@ -99,7 +107,10 @@ type lastEvent struct {
 	seen time.Time // when the call began that returned it
 }
 
-var _ journal.Log = (*Journal)(nil)
+var (
+	_ journal.Log      = (*Journal)(nil)
+	_ journal.Expecter = (*Journal)(nil)
+)
 
 // Open opens a journal in servers that run already. The address is nats://HOST:PORT,…/NAME with the
 // parameters that docs/reference/configuration.md lists.

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -99,7 +100,7 @@ func openCluster(ctx context.Context, c Cluster, opts Options) (*Journal, error)
 	}
 	patience := j.opts.patience
 	if (c.Host || j.alone) && !c.Guest {
-		if j.node, err = newNode(ctx, c, config, j.log); err != nil {
+		if j.node, err = newNode(ctx, c, name, config, j.log); err != nil {
 			return nil, err
 		}
 		switch {
@@ -143,7 +144,9 @@ func (j *Journal) openNodes(ctx context.Context, c Cluster, config *tls.Config,
 	}
 	for {
 		if j.node != nil {
-			if err := j.node.failure(); err != nil && !errors.Is(err, errCannotWrite) {
+			err := j.node.failure()
+			waits := errors.Is(err, errCannotWrite) || errors.Is(err, errDamagedCopy) && !j.alone
+			if err != nil && !waits {
 				return err
 			}
 		}
@@ -168,6 +171,11 @@ func (j *Journal) openOnce(ctx context.Context, c Cluster, options []natsgo.Opti
 	if j.conn == nil {
 		if err := j.connect(ctx, c.urls(), options); err != nil {
 			return err
+		}
+		if j.node != nil {
+			if err := j.node.copy.answer(j.conn); err != nil {
+				return err
+			}
 		}
 	}
 	return j.findOrCreate(ctx, len(c.Nodes))
@@ -260,8 +268,10 @@ type node struct {
 	tls     *tls.Config
 	log     *slog.Logger
 	lock    *os.File
+	copy    ownCopy
 	quit    chan struct{}
-	done    chan struct{} // closed when the server has ended
+	done    chan struct{}    // closed when the server has ended
+	clock   func() time.Time // for tests; nil means the clock of this machine
 
 	mu      sync.Mutex
 	stopped bool  // guarded by mu
@@ -269,7 +279,8 @@ type node struct {
 }
 
 // newNode returns the node of this machine. If no other process runs it, its server has started.
-func newNode(ctx context.Context, c Cluster, config *tls.Config, log *slog.Logger) (*node, error) {
+func newNode(ctx context.Context, c Cluster, box string, config *tls.Config,
+	log *slog.Logger) (*node, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -277,7 +288,10 @@ func newNode(ctx context.Context, c Cluster, config *tls.Config, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	n := &node{cluster: c, tls: config, log: log, lock: lock, quit: make(chan struct{}), done: make(chan struct{})}
+	n := &node{cluster: c, tls: config, log: log, lock: lock,
+		copy: ownCopy{cluster: c, stream: box, tls: config, log: log.With("node", c.Node),
+			doubts: make(chan struct{}, 1)},
+		quit: make(chan struct{}), done: make(chan struct{})}
 	locked, err := durable.TryLockFile(lock)
 	var s *nodeServer
 	// not when the node is taken over: what it has by then may be in use
@@ -285,7 +299,10 @@ func newNode(ctx context.Context, c Cluster, config *tls.Config, log *slog.Logge
 		err = c.putAside(log)
 	}
 	if err == nil && locked {
-		s, err = n.start(ctx.Done())
+		if s, err = n.start(ctx.Done()); errors.Is(err, errDamagedCopy) {
+			n.setFailure(err)
+			err = durable.UnlockFile(lock)
+		}
 	}
 	if err != nil {
 		lock.Close()
@@ -298,7 +315,19 @@ func newNode(ctx context.Context, c Cluster, config *tls.Config, log *slog.Logge
 // nodeServer is a server that was started.
 type nodeServer struct {
 	*server.Server
-	log *serverLog
+	log      *serverLog
+	gate     *gate
+	watching sync.WaitGroup // of its copy
+	copy     *ownCopy
+}
+
+// stop ends the server, by Shutdown, or by LameDuckShutdown, which hands over what it leads.
+func (s *nodeServer) stop(end func()) {
+	s.gate.close()
+	end()
+	s.WaitForShutdown()
+	s.watching.Wait()
+	s.copy.finish()
 }
 
 // run keeps the server, and starts it when the process that ran it has ended, and when it can store
@@ -318,8 +347,7 @@ func (n *node) run(s *nodeServer) {
 		if s != nil {
 			select {
 			case <-n.quit:
-				s.LameDuckShutdown() // hands over what it leads
-				s.WaitForShutdown()
+				s.stop(s.LameDuckShutdown)
 				return
 			case <-s.log.broken:
 			}
@@ -328,9 +356,18 @@ func (n *node) run(s *nodeServer) {
 			if time.Since(started) > maxRestartPause {
 				pause = lockPoll
 			}
-			fail(n.cannotWrite(s.log.failure()))
-			s.Shutdown()
-			s.WaitForShutdown()
+			err := s.log.failure()
+			if errors.Is(err, errPoisoned) { // also after a restart, and the others must see it too
+				fail(err)
+				<-n.quit
+				s.stop(s.Shutdown)
+				return
+			}
+			if !errors.Is(err, errDamagedCopy) && !errors.Is(err, errInvalidEvent) {
+				err = n.cannotWrite(err)
+			}
+			fail(err)
+			s.stop(s.Shutdown)
 			s = nil
 			_ = durable.UnlockFile(n.lock)
 		}
@@ -341,6 +378,7 @@ func (n *node) run(s *nodeServer) {
 		}
 		locked, err := durable.TryLockFile(n.lock)
 		if err != nil || !locked {
+			n.copy.forget()
 			continue
 		}
 		if n.failure() != nil {
@@ -381,6 +419,11 @@ func (n *node) cannotWrite(err error) error {
 		err)
 }
 
+// errPoisoned means that the servers have agreed on a message that none of them can store. Each
+// finds it in its log again after every restart. See gate.
+var errPoisoned = errors.New(
+	"a message that the servers cannot store has stopped the ledger")
+
 func (n *node) setFailure(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -415,13 +458,15 @@ func (n *node) options() (*server.Options, error) {
 	}
 	opts := &server.Options{
 		ServerName: n.cluster.Node,
-		Host:       host, Port: port,
-		TLSConfig: n.tls.Clone(), TLS: true, TLSVerify: true, TLSHandshakeFirst: true,
-		TLSTimeout: tlsSeconds,
-		JetStream:  true, StoreDir: n.cluster.Dir, SyncAlways: true,
+		// Clients connect to the gate. A server that does not listen at all has no routes either, so
+		// it listens where no client can log in.
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, TLSConfig: n.tls.Clone(), TLS: true,
+		TLSVerify: true, TLSTimeout: tlsSeconds,
+		JetStream: true, StoreDir: n.cluster.Dir, SyncAlways: true,
 		NoSigs: true, NoLog: true,
 		LameDuckDuration: time.Second, LameDuckGracePeriod: time.Millisecond,
 	}
+	opts.TLSConfig.ClientCAs = x509.NewCertPool()
 	if len(n.cluster.Nodes) == 1 {
 		return opts, nil
 	}
@@ -446,31 +491,47 @@ func (n *node) start(stop <-chan struct{}) (*nodeServer, error) {
 	if err == nil {
 		err = n.cluster.checkKind()
 	}
+	if err == nil {
+		err = n.copy.prepare(stop)
+	}
 	if err != nil {
 		return nil, err
 	}
 	// The server only logs that it cannot listen, so that is tried first.
-	for _, port := range []int{opts.Port, opts.Cluster.Port} {
-		if port == 0 {
-			continue
-		}
-		if err := tryListen(opts.Host, port); err != nil {
+	if routes := opts.Cluster; routes.Port != 0 {
+		listener, err := listen(net.JoinHostPort(routes.Host, strconv.Itoa(routes.Port)))
+		if err != nil {
 			return nil, err
 		}
+		listener.Close()
 	}
-	s, err := server.NewServer(opts)
+	log := newServerLog(n.log.With("node", n.cluster.Node))
+	gate, err := openGate(n.cluster.Nodes[n.cluster.Node], n.tls, log)
 	if err != nil {
 		return nil, err
 	}
-	log := newServerLog(n.log.With("node", n.cluster.Node))
-	s.SetLoggerV2(log, false, false, false)
-	s.Start()
-	if err := n.waitUntilReady(s, log, stop); err != nil {
-		s.Shutdown()
-		s.WaitForShutdown()
+	s, err := server.NewServer(opts)
+	if err != nil {
+		gate.close()
 		return nil, err
 	}
-	return &nodeServer{s, log}, nil
+	s.SetLoggerV2(log, false, false, false)
+	s.Start()
+	started := &nodeServer{Server: s, log: log, gate: gate, copy: &n.copy}
+	err = n.waitUntilReady(s, log, stop)
+	if err == nil {
+		err = n.respond(s)
+	}
+	if err != nil {
+		started.stop(s.Shutdown)
+		return nil, err
+	}
+	go gate.run(s.InProcessConn)
+	started.watching.Go(func() {
+		n.copy.watch(gate.ctx.Done(), func() (uint64, string) { return n.stored(s) },
+			func(err error) { log.fail("%w", err) })
+	})
+	return started, nil
 }
 
 // waitUntilReady waits until the server listens. A server that cannot start only logs why.
@@ -478,6 +539,9 @@ func (n *node) waitUntilReady(s *server.Server, log *serverLog, stop <-chan stru
 	for end := time.Now().Add(startTimeout); ; {
 		ready := s.ReadyForConnections(lockPoll)
 		err := log.failure()
+		if errors.Is(err, errPoisoned) {
+			err = nil // run deals with it
+		}
 		switch {
 		case err == nil && ready:
 			return nil
@@ -499,14 +563,14 @@ func (n *node) waitUntilReady(s *server.Server, log *serverLog, stop <-chan stru
 // tlsSeconds bounds a handshake. Slow machines need some seconds.
 const tlsSeconds = 10
 
-func tryListen(host string, port int) error {
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+func listen(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return signalbox.CodeFailed.Errorf(
+		return nil, signalbox.CodeFailed.Errorf(
 			"check the address of this machine in cluster.nodes, and that no other program uses the port",
 			"the node of this machine cannot listen: %w", err)
 	}
-	return listener.Close()
+	return listener, nil
 }
 
 // serverLog passes on what a server logs. It does not repeat a complaint within a minute, since a
@@ -564,11 +628,17 @@ func (l *serverLog) Errorf(format string, v ...any) {
 	if strings.HasPrefix(format, "Error trying to connect to route") {
 		level = slog.LevelInfo
 	}
-	for _, text := range []string{"Critical write error", "will be DISABLED",
-		"disabling JetStream"} {
-		if strings.Contains(format, text) {
-			l.fail(format, v...)
+	for _, text := range []string{"Critical write error", "critical write error",
+		"will be DISABLED", "disabling JetStream"} {
+		if !strings.Contains(format, text) {
+			continue
 		}
+		if said := fmt.Sprintf(format, v...); strings.Contains(said, "last msgid mismatch") {
+			l.fail("%w", signalbox.CodeFailed.Errorf(
+				"no event is lost if you keep the folder of the node: docs/explanation/scaling.md, A message has stopped the ledger",
+				"%w: %s", errPoisoned, said))
+		}
+		l.fail(format, v...)
 	}
 	l.complain(level, format, v...)
 }

@@ -26,22 +26,24 @@ const (
 func (j *Journal) read(ctx context.Context, after uint64, limit,
 	bytes int) (events []signalbox.Event, end bool, err error) {
 	var (
-		r = &reading{journal: j, after: after, limit: min(limit, maxRead), bytes: bytes,
-			known: j.known.Load()}
+		r     = &reading{journal: j, after: after, limit: min(limit, maxRead), bytes: bytes}
 		began time.Time
 	)
 	err = j.retry(ctx, func() error {
 		began = time.Now()
-		return r.toKnown(ctx)
+		return r.readOn(ctx)
 	})
 	if n := len(r.events); err == nil && n > 0 {
 		j.remember(&r.events[n-1], began)
-		j.raiseKnown(r.events[n-1].Seq)
 	}
-	return r.events, !r.full && len(r.events) < r.limit, err
+	if err != nil {
+		r.events = r.events[:r.confirmed]
+	}
+	return r.events, r.end, err
 }
 
 func (j *Journal) readHead(ctx context.Context) (head uint64, err error) {
+	j.endTurn() // what was decided in it stores nothing
 	err = j.retry(ctx, func() (err error) {
 		head, err = j.streamHead(ctx)
 		return err
@@ -54,62 +56,108 @@ type reading struct {
 	journal      *Journal
 	after        uint64
 	limit, bytes int
-	known        uint64 // the events up to this one must not be left out; see Journal.known
 	events       []signalbox.Event
+	confirmed    int  // how many of them the leader has, too
+	distrust     bool // another server returned something else
 	size         int  // of the messages with the events
-	full         bool // more would be too large
+	full         bool // more would be too large, or the next one is missing
+	end          bool // the log has no more
 }
 
 // last returns the sequence number of the last event that was read.
 func (r *reading) last() uint64 { return r.after + uint64(len(r.events)) }
 
-// toKnown reads on until there are enough events, or all that are known to be stored: a server that
-// is behind the others has only some of them. It returns fewer only if the leader proves that the
-// log is shorter.
-func (r *reading) toKnown(ctx context.Context) error {
+// readOn reads until there are enough events, or no more. Many events are read from any server,
+// which may be behind, or have a copy that has diverged: they count if the leader has the last one
+// of them, whose hash covers the others. The leader is asked for that, for the last events of the
+// log, and where the log ends, in one request.
+func (r *reading) readOn(ctx context.Context) error {
 	for {
-		before := r.last()
-		if err := r.next(ctx); err != nil {
-			if errors.Is(err, errAttemptTimeout) {
-				r.bytes = max(r.bytes/2, minReadBytes) // the network may be slow
+		if r.journal.known.Load() > r.last()+r.journal.nearEnd() && !r.distrust {
+			if err := r.readAnywhere(ctx); err != nil {
+				if errors.Is(err, errAttemptTimeout) {
+					r.bytes = max(r.bytes/2, minReadBytes) // the network may be slow
+				}
+				return err
 			}
+		}
+		if err := r.askLeader(ctx); err != nil {
 			return err
 		}
-		if last := r.last(); last == before || r.full || len(r.events) == r.limit ||
-			last >= r.known {
+		if r.end || r.full || len(r.events) == r.limit {
 			return nil
 		}
 	}
 }
 
-// next reads more events: at least one, unless the log has no more.
-func (r *reading) next(ctx context.Context) error {
-	j, after := r.journal, r.last()
-	// Events that any server has are events of the log. Only the leader can say that there are no
-	// more.
-	if known := j.known.Load(); known != after+1 {
-		if err := r.readAnywhere(ctx); err != nil || r.last() > after {
+// nearEnd is how many events before the end of the log are read from the leader.
+func (j *Journal) nearEnd() uint64 {
+	if j.embedded {
+		return 100
+	}
+	return 1 // it answers with one message
+}
+
+// askLeader asks the leader for the last event that another server returned, and for those that
+// follow.
+func (r *reading) askLeader(ctx context.Context) error {
+	q := question{Stream: r.journal.name, After: r.last(), Count: r.limit - len(r.events)}
+	unconfirmed := len(r.events) > r.confirmed
+	if unconfirmed {
+		q.After, q.Count = q.After-1, q.Count+1
+	}
+	if known := r.journal.known.Load(); !unconfirmed && known > r.last() {
+		if found, err := r.journal.askLeader(ctx, turnRequest{After: r.last(), Now: true}); err == nil &&
+			len(found.messages) > 0 {
+			err := r.addAll(found.messages)
+			r.confirmed, r.end = len(r.events), r.last() >= known
 			return err
 		}
-		if known <= after {
-			if head, err := j.streamHead(ctx); err != nil || head <= after {
-				return err
-			}
-		}
 	}
-	// One event, or a server that does not have them yet: the leader has them.
-	m, found, err := j.getMessage(ctx, j.name, messageRequest{Seq: after + 1})
+	a, err := r.journal.ask(ctx, q)
 	if err != nil {
 		return err
 	}
-	if !found {
-		head, err := j.streamHead(ctx)
-		if err == nil && head > after {
-			err = fmt.Errorf("%w: event %d, and the log ends at %d", errMissing, after+1, head)
+	if unconfirmed {
+		if !r.confirms(&a) {
+			r.events, r.distrust, r.full = r.events[:r.confirmed], true, false
+			return nil
 		}
+		a.messages = a.messages[1:]
+	}
+	if err := r.addAll(a.messages); err != nil {
 		return err
 	}
-	return r.add(m.Data)
+	if !unconfirmed && len(a.messages) == 0 && a.head > r.last() {
+		if len(r.events) == 0 {
+			return a.missing(r.last() + 1)
+		}
+		r.full = true // the next read finds out whether it stays missing
+	}
+	r.confirmed, r.end = len(r.events), r.last() >= a.head
+	return nil
+}
+
+// addAll adds messages until there are enough.
+func (r *reading) addAll(messages []message) error {
+	for i := range messages {
+		if r.full || len(r.events) == r.limit {
+			break
+		}
+		if err := r.add(messages[i].Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirms reports whether the leader has the last event that was read.
+func (r *reading) confirms(a *answer) bool {
+	if len(a.messages) == 0 {
+		return false
+	}
+	e, _, err := decodeEvent(r.last(), a.messages[0].Data)
+	return err == nil && e.Hash == r.events[len(r.events)-1].Hash
 }
 
 // add adds the message with the next event.
@@ -119,7 +167,8 @@ func (r *reading) add(data []byte) error {
 		return err
 	}
 	if n := len(r.events); n > 0 && r.events[n-1].Hash != e.Prev {
-		return driver.Damaged(fmt.Errorf("event %d does not continue event %d", e.Seq, r.events[n-1].Seq))
+		return driver.Damaged(fmt.Errorf("event %d does not continue event %d", e.Seq,
+			r.events[n-1].Seq))
 	}
 	r.events = append(r.events, e)
 	r.size += len(data)

@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/natsserver"
+	"signalbox/ledger"
 )
 
 // jetStream returns a client of a server.
@@ -364,14 +365,14 @@ func TestAddresses(t *testing.T) {
 
 // testEvents returns n events that follow the event after.
 func testEvents(after uint64, n int) []signalbox.Event {
-	events := make([]signalbox.Event, n)
+	events := make([]signalbox.Event, after+uint64(n))
+	prev := signalbox.Hash{}
 	for i := range events {
-		seq := after + uint64(i) + 1
+		seq := uint64(i) + 1
 		events[i] = signalbox.Event{Seq: seq, Time: time.Unix(int64(seq), 0).UTC(), Type: "x",
-			Data: []byte("{}"), Hash: signalbox.Hash{byte(seq), byte(seq >> 8), 1}}
-		if seq > 1 {
-			events[i].Prev = signalbox.Hash{byte(seq - 1), byte((seq - 1) >> 8), 1}
-		}
+			Data: []byte("{}"), Prev: prev}
+		events[i].Hash = ledger.Sum(&events[i])
+		prev = events[i].Hash
 	}
-	return events
+	return events[after:]
 }

@@ -170,38 +170,37 @@ func decodeAnswer(answer *natsgo.Msg, response any) error {
 const (
 	firstPause = 5 * time.Millisecond
 	maxPause   = 400 * time.Millisecond
-	// deposedFor is how long a server can believe to be the leader after it was replaced: it stops
-	// after 10 seconds without a majority.
-	deposedFor = 12 * time.Second
 	// unknownFor is how long a server that has just become the leader may not know a stream that
-	// was created a moment ago.
+	// was created a moment ago, or fail to read an event. If it only seems to, retry warns.
 	unknownFor = 3 * time.Second
 )
 
 // retry calls f, with increasing pauses, until it succeeds, fails for good, or patience ends.
 func (c *client) retry(ctx context.Context, f func() error) error {
 	end := time.Now().Add(c.opts.patience)
-	var missing time.Time // since when an event is, or the stream
+	var missing time.Time // since when an event is, or the stream, or seems to be
+	warned := false
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := f()
-		var tolerance time.Duration
-		switch {
-		case errors.Is(err, errMissing):
-			tolerance = deposedFor
-		case apiCode(err) == jetstream.JSErrCodeStreamNotFound:
-			tolerance = unknownFor
-		}
-		if tolerance == 0 {
+		unknown := errors.Is(err, errMissing) || apiCode(err) == jetstream.JSErrCodeStreamNotFound
+		unproven := errors.Is(err, errUnproven)
+		if !unknown && !unproven {
 			missing = time.Time{}
 		} else if missing.IsZero() {
 			missing = time.Now()
 		}
+		lasts := !missing.IsZero() && time.Since(missing) > min(unknownFor, c.opts.patience/2)
+		if unproven && lasts && !warned {
+			warned = true
+			c.log.Warn("the ledger seems to have lost something: waiting for servers that prove it",
+				"error", err)
+		}
 		switch {
-		case err == nil || !temporary(err) && tolerance == 0:
+		case err == nil || !temporary(err) && !unknown:
 			return explain(err)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case tolerance > 0 && time.Since(missing) > min(tolerance, c.opts.patience/2):
+		case unknown && lasts:
 			if errors.Is(err, errMissing) {
 				err = driver.Damaged(err)
 			}
@@ -259,89 +258,20 @@ type pubAck struct {
 	Duplicate bool   `json:"duplicate"`
 }
 
-// freshContact is how recently a leader must have heard of a server to rely on it. A server that
-// has not heard of the leader becomes one after 4 seconds at the earliest.
-const freshContact = 3 * time.Second
-
-// streamHead asks the leader of the stream with the events for the last sequence number. It does
-// not try again.
-func (c *client) streamHead(ctx context.Context) (uint64, error) {
-	info, err := c.provenInfo(ctx, c.name)
-	if err != nil {
-		return 0, err
-	}
-	c.raiseKnown(info.State.LastSeq)
-	return info.State.LastSeq, nil
-}
-
-// provenInfo asks for a stream, and returns only what its leader says. It does not try again,
-// except that it waits for a leader that has lost contact to a server to hear from a majority: the
-// lost server may lead the others by now. The leader hears from them every second.
-func (c *client) provenInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
-	start := time.Now()
-	for {
-		asked := time.Now()
-		info, err := c.streamInfo(ctx, stream)
-		if err != nil {
-			return nil, err
-		}
-		proven, err := provenLeader(info.Cluster, asked.Sub(start))
-		if err != nil {
-			return nil, err
-		}
-		if proven {
-			return info, nil
-		}
-		if time.Since(start) > freshContact {
-			return nil, errNoLeader
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(maxPause / 4):
-		}
-	}
-}
-
-// provenLeader reports whether what a server said of a stream is current, when the question was
-// asked some time after the moment for which that is to be known. It returns errNoLeader if the
-// server cannot be the leader.
-func provenLeader(cluster *jetstream.ClusterInfo, after time.Duration) (bool, error) {
-	if cluster == nil {
-		return true, nil // a single server
-	}
-	if cluster.Leader == "" {
-		return false, errNoLeader
-	}
-	servers := len(cluster.Replicas) + 1
-	fresh, heard := 1, 1
-	for _, r := range cluster.Replicas {
-		if !r.Offline && r.Active < freshContact {
-			fresh++
-		}
-		if r.Active < after {
-			heard++
-		}
-	}
-	switch majority := servers/2 + 1; {
-	case fresh == servers, heard >= majority:
-		return true, nil
-	case fresh < majority:
-		return false, errNoLeader
-	}
-	return false, nil
-}
-
 func (c *client) streamInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	info := &jetstream.StreamInfo{}
 	if err := c.api(ctx, "STREAM.INFO."+stream, nil, info); err != nil {
 		return nil, err
 	}
+	c.raft.add(stream, info.Cluster)
 	if stream == c.name {
 		c.replicated.Store(info.Cluster != nil && len(info.Cluster.Replicas) > 0)
 	}
 	return info, nil
 }
+
+// Expect makes the journal not say that the log is shorter unless that is proven.
+func (j *Journal) Expect(seq uint64) { j.raiseKnown(seq) }
 
 // raiseKnown remembers that the events up to seq are stored.
 func (c *client) raiseKnown(seq uint64) {
@@ -382,5 +312,9 @@ func (c *client) forgetLast() {
 	c.last, c.forgotten = lastEvent{}, time.Now()
 }
 
+// trustLast is how long an event is known to be in the log without looking: a server that does not
+// hear of the leader becomes one after 4 seconds at the earliest.
+const trustLast = 3 * time.Second
+
 // old reports whether other servers may have become the majority since the event was seen.
-func (l lastEvent) old() bool { return time.Since(l.seen) > freshContact }
+func (l lastEvent) old() bool { return time.Since(l.seen) > trustLast }

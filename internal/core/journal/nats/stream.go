@@ -117,11 +117,14 @@ const minServer = "2.12.0"
 // findOrCreate checks the streams of the box, and creates them if there are none and that is
 // wanted. Replicas is for new streams; 0 means three in a cluster, one on a single server.
 func (j *Journal) findOrCreate(ctx context.Context, replicas int) error {
-	if version := j.conn.ConnectedServerVersion(); olderThan(version, minServer) {
+	version, most := j.conn.ConnectedServerVersion(), j.conn.MaxPayload()
+	switch {
+	case version == "" || most == 0:
+		return j.unavailable(natsgo.ErrDisconnected)
+	case olderThan(version, minServer):
 		return signalbox.CodeFailed.Errorf("install nats-server "+minServer+" or newer",
 			"the server has version %s, which has no atomic batches", version)
-	}
-	if most := j.conn.MaxPayload(); most < maxEventMessage {
+	case most < maxEventMessage:
 		return signalbox.CodeFailed.Errorf("raise max_payload in the configuration of the server",
 			"the server accepts messages of at most %d bytes, but events need %d",
 			most, maxEventMessage)

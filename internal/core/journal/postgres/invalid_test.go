@@ -97,6 +97,29 @@ func TestInvalidEvents(t *testing.T) {
 	must.Succeed(t, appendEvent(t, j, 2))
 }
 
+// The database stores no event that is larger than readers accept, also from a program that does not
+// check it itself.
+func TestTooLarge(t *testing.T) {
+	j := openAs(t, "signalbox", newSchema(), nil)
+	large := event(1)
+	large.Data = make([]byte, journal.MaxEventBytes-len(large.Type+large.Work+large.Session+large.Actor)+1)
+	for _, n := range []int{1, 2} {
+		large.Hash = ledger.Sum(&large)
+		next := event(2)
+		next.Prev = large.Hash
+		next.Hash = ledger.Sum(&next)
+		events := []signalbox.Event{large, next}[:n]
+		_, err := j.append(t.Context(), 0, events)
+		if failure := (*pgconn.PgError)(nil); !errors.As(err, &failure) ||
+			failure.Code != invalidEvent {
+			t.Errorf("%d events: %v", n, err)
+		}
+	}
+	large.Data = large.Data[1:]
+	large.Hash = ledger.Sum(&large)
+	must.Succeed(t, j.Append(t.Context(), 0, []signalbox.Event{large}))
+}
+
 // Who meets a wrong clock learns whose it is, both times, and what to do.
 func TestTimeAhead(t *testing.T) {
 	schema := newSchema()

@@ -64,13 +64,14 @@ func (j *Journal) query(ctx context.Context, after uint64, limit,
 		}
 		switch {
 		case uint64(seq) != next:
-			return nil, false, driver.Damaged(
+			return events, false, driver.Damaged(
 				fmt.Errorf("event %d: it is missing, the next one is %d",
 					next, seq))
 		case size > journal.MaxEventBytes:
-			return nil, false, driver.Damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
+			return events, false, driver.Damaged(
+				fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
 		case len(prev) != len(e.Prev) || len(current) != len(e.Hash):
-			return nil, false, driver.Damaged(
+			return events, false, driver.Damaged(
 				fmt.Errorf("event %d: its hashes have the wrong length",
 					next))
 		}

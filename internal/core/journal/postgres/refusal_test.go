@@ -2,19 +2,11 @@ package postgres
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -43,7 +35,7 @@ func contents(t testing.TB, server *pgserver.Server) string {
 // and what to do. Nothing is written, and the password is not shown.
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
-	certificate, key := makeCertificate(t)
+	certificate, key := pgserver.Certificate(t, "localhost")
 	server := startServer(t, pgserver.Options{
 		Settings: []string{"listen_addresses = '127.0.0.1'", "ssl = on", "ssl_cert_file = '" +
 			certificate + "'", "ssl_key_file = '" + key + "'"},
@@ -196,37 +188,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// makeCertificate creates a certificate for localhost that is not trusted, and its key, which the
-// user of the server can read.
-func makeCertificate(t testing.TB) (certificate, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Succeed(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1),
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	must.Succeed(t, err)
-	keyBytes, err := x509.MarshalPKCS8PrivateKey(private)
-	must.Succeed(t, err)
-	// the user of the server cannot reach the folder of the test
-	shared, err := os.MkdirTemp("", "signalbox-pg-tls-")
-	must.Succeed(t, err)
-	t.Cleanup(func() { os.RemoveAll(shared) })
-	must.Succeed(t, os.Chmod(shared, 0o755))
-	certificate, key = filepath.Join(shared, "server.crt"), filepath.Join(shared, "server.key")
-	must.Succeed(t, os.WriteFile(certificate,
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
-	must.Succeed(t, os.WriteFile(key,
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyBytes}),
-		0o600))
-	must.Succeed(t, pgserver.Give(key))
-	return certificate, key
-}
-
 // makeAuthority returns the file of a certificate that has signed nothing.
 func makeAuthority(t testing.TB) string {
 	t.Helper()
-	certificate, _ := makeCertificate(t)
+	certificate, _ := pgserver.Certificate(t, "localhost")
 	return certificate
 }

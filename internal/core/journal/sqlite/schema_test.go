@@ -110,6 +110,19 @@ func TestTriggersAreInstalledOnce(t *testing.T) {
 	}
 }
 
+// wantDamage checks that reads return the events before one, and then name that one.
+func wantDamage(t *testing.T, j *Journal, seq uint64, want string) {
+	t.Helper()
+	if seq > 1 {
+		events, err := j.Read(t.Context(), 0, 100)
+		if err != nil || uint64(len(events)) != seq-1 {
+			t.Errorf("%d events, %v, want those before %d", len(events), err, seq)
+		}
+	}
+	_, err := j.Read(t.Context(), seq-1, 100)
+	wantError(t, err, fmt.Sprintf("event %d: %s", seq, want), journal.ErrDamaged)
+}
+
 // TestTooLargeRows reads rows that are larger than an event can be.
 func TestTooLargeRows(t *testing.T) {
 	for name, change := range map[string]string{
@@ -124,13 +137,9 @@ func TestTooLargeRows(t *testing.T) {
 			mustSQL(t, dir, "DROP TRIGGER events_are_never_changed; UPDATE events SET "+change+
 				" WHERE seq = 5")
 			j := open(t, dir, nil)
-			_, err := j.Read(t.Context(), 0, 10)
-			wantError(t, err, "event 5: it has more than 524288 bytes", journal.ErrDamaged)
-			if events, err := j.Read(t.Context(), 0, 4); err != nil || len(events) != 4 {
-				t.Errorf("read %d events before it, %v", len(events), err)
-			}
+			wantDamage(t, j, 5, "it has more than 524288 bytes")
 			if name == "hash" {
-				_, err = j.Head(t.Context())
+				_, err := j.Head(t.Context())
 				wantError(t, err, "too big", journal.ErrDamaged)
 			}
 		})
@@ -185,8 +194,7 @@ func TestMissingEvents(t *testing.T) {
 			mustSQL(t, dir, "DROP TRIGGER events_are_never_deleted; DELETE FROM events WHERE "+
 				condition)
 			j := open(t, dir, nil)
-			_, err := j.Read(t.Context(), 0, 100)
-			wantError(t, err, "missing", journal.ErrDamaged)
+			wantDamage(t, j, map[string]uint64{"first": 1, "middle": 20}[name], "it is missing")
 			for _, err := range j.Watch(t.Context(), 0) {
 				if err != nil {
 					wantError(t, err, "missing", journal.ErrDamaged)
@@ -224,8 +232,7 @@ func TestInvalidRows(t *testing.T) {
 			mustSQL(t, dir, "DROP TRIGGER events_are_never_changed; UPDATE events SET "+change+
 				" WHERE seq = 3")
 			j := open(t, dir, nil)
-			_, err := j.Read(t.Context(), 0, 10)
-			wantError(t, err, "event 3", journal.ErrDamaged)
+			wantDamage(t, j, 3, "")
 		})
 	}
 }

@@ -47,6 +47,23 @@ func TestStatusOfMachines(t *testing.T) {
 	}
 }
 
+// A status says which machines have verified their copies of the ledger, and what is wrong with the
+// others.
+func TestStatusOfCopies(t *testing.T) {
+	st, at := busy(), time.Unix(1000, 0)
+	st.Copies = []inspect.Copy{{Node: "a", Events: 7, Verified: &at},
+		{Node: "b", Verified: &at, Problem: "event 4: wrong checksum\x1b[31m"}, {Node: "c"}}
+	got := print(t, st, Options{})
+	if !strings.Contains(got, "copies of the ledger: verified by a; b: event 4: wrong checksum") ||
+		!strings.Contains(got, "; c does not answer\n") || strings.Contains(got, "\x1b[31m") {
+		t.Errorf("got\n%s", got)
+	}
+	st.Copies = st.Copies[1:]
+	if got := print(t, st, Options{}); !strings.Contains(got, "none is verified; b: ") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 // The lease says on which machine a session is, also one without an agent.
 func TestMachineOfASession(t *testing.T) {
 	s := newStage(t)

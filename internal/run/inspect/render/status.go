@@ -81,7 +81,31 @@ func (p *statusPrinter) head() (lines []string) {
 		}
 		lines = append(lines, line)
 	}
-	return append(append(lines, p.standing()...), p.machines()...)
+	return slices.Concat(lines, p.standing(), p.machines(), p.copies())
+}
+
+// copies prints which machines of a cluster have a good copy of the ledger.
+func (p *statusPrinter) copies() []string {
+	if len(p.st.Copies) == 0 {
+		return nil
+	}
+	var good, others []string
+	for _, c := range p.st.Copies {
+		switch {
+		case c.Problem != "":
+			others = append(others, c.Node+": "+c.Problem)
+		case c.Verified == nil:
+			others = append(others, c.Node+" does not answer")
+		default:
+			good = append(good, c.Node)
+		}
+	}
+	line := "copies of the ledger: none is verified"
+	if len(good) > 0 {
+		line = "copies of the ledger: verified by " + strings.Join(good, ", ")
+	}
+	return show.Wrap(show.OnScreen(strings.Join(append([]string{line}, others...), "; ")),
+		p.width(), 2)
 }
 
 // machines prints which machines are at work, if several can be.
