@@ -198,15 +198,16 @@ func (v *blobVerifier) add(b pendingBlob) {
 // reports in order.
 func (v *blobVerifier) flush(ctx context.Context) error {
 	var next atomic.Int64
+	var running sync.WaitGroup
 	checked := make(chan struct{})
 	for range min(runtime.GOMAXPROCS(0), len(v.batch)) {
-		go func() {
+		running.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(v.batch); i = int(next.Add(1)) - 1 {
 				b := &v.batch[i]
 				b.Status, b.err = v.check(ctx, b.Blob)
 				checked <- struct{}{}
 			}
-		}()
+		})
 	}
 	for i := range v.batch {
 		<-checked
@@ -214,6 +215,7 @@ func (v *blobVerifier) flush(ctx context.Context) error {
 			v.progress(v.batch[i].Event)
 		}
 	}
+	running.Wait()
 	for i := range v.batch {
 		if err := v.record(ctx, &v.batch[i]); err != nil {
 			return err
