@@ -54,7 +54,7 @@ bench: ## compare the speed with other programs, then run the Go benchmarks
 
 fault: ## run the full fault tests, which kill, race, tamper with, starve and attack the real program, on every database (over an hour)
 	SIGNALBOX_FAULT=full $(GO) test -count=1 -timeout 150m -v ./test/fault ./test/hostile
-	SIGNALBOX_FAULT=full $(GO) test -count=1 -v -run TestReplacedLeader ./internal/core/journal/nats
+	SIGNALBOX_FAULT=full $(GO) test -count=1 -timeout 30m -v -run 'TestReplacedLeader|TestLateMessages' ./internal/core/journal/nats
 
 fuzz: ## run every fuzz target for FUZZTIME (60s) each, and the property tests with random cases
 	@scripts/fuzz $(FUZZTIME)
