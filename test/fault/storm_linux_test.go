@@ -47,7 +47,7 @@ type stormClient struct {
 
 	mu       sync.Mutex
 	printed  []string // guarded by mu
-	answered int      // how many of them are answers; guarded by mu
+	answered int      // those that are answers; guarded by mu
 }
 
 // newStorm returns a storm on a team. The faults are those of any team; the caller may add others.
@@ -329,28 +329,25 @@ func (s *storm) leader() int {
 	return 0
 }
 
-// copies returns how many events each node says that it has verified in its own copy, -1 if it says
-// nothing or that it is damaged. It appends what doctor printed to said, if that is not nil.
-func (s *storm) copies(said *string) []int {
+// copies returns how many events each node has verified in its own copy, -1 if the copy is damaged
+// or not known, and what doctor printed.
+func (s *storm) copies() (counts []int, said string) {
 	s.t.Helper()
-	out := s.team.fixtures[0].run(s.t, "doctor").stdout
-	if said != nil {
-		*said = out
-	}
-	counts := []int{-1, -1, -1}
+	said = s.team.fixtures[0].run(s.t, "doctor").stdout
+	counts = []int{-1, -1, -1}
 	for _, found := range regexp.MustCompile(`([abc]) has verified (\d+) event`).
-		FindAllStringSubmatch(out, -1) {
+		FindAllStringSubmatch(said, -1) {
 		counts[found[1][0]-'a'], _ = strconv.Atoi(found[2])
 	}
-	return counts
+	return counts, said
 }
 
 // awaitCopies waits until every node has verified so many events in its own copy.
 func (s *storm) awaitCopies(events int) {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		var said string
-		if slices.Min(s.copies(&said)) >= events {
+		counts, said := s.copies()
+		if slices.Min(counts) >= events {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -432,7 +429,8 @@ func TestStormInCluster(t *testing.T) {
 			s.faults = append(s.faults, trouble{"damage a copy, and lose a good one",
 				func() (func(), []int) {
 					i := s.random.IntN(3)
-					events := slices.Max(s.copies(nil))
+					counts, _ := s.copies()
+					events := slices.Max(counts)
 					s.damage(i)
 					return func() {
 						s.awaitCopies(events)

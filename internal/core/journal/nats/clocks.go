@@ -153,7 +153,7 @@ const (
 )
 
 // watchClock makes the server give up what it leads while its clock deviates from the median of the
-// nodes, until closed. Two clocks do not show which of them is wrong.
+// nodes, until closed. With two clocks it is not known which one is wrong.
 func (n *node) watchClock(s *server.Server, conn *natsgo.Conn, closed <-chan struct{}) {
 	c := &client{conn: conn, opts: Options{attempt: time.Second}}
 	for pause := time.Duration(0); ; pause = clockPause {

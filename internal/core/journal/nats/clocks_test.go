@@ -80,7 +80,7 @@ func TestAppendAhead(t *testing.T) {
 	}
 }
 
-// Clocks are also known from answers that nobody waits for any more.
+// Clocks are also known from answers that are no longer awaited.
 func TestClockOfLateAnswer(t *testing.T) {
 	j := fakeServer(t, Options{patience: time.Minute}, nil)
 	states := led(7)

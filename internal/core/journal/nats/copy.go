@@ -54,13 +54,15 @@ type ownCopy struct {
 	stream  string
 	tls     *tls.Config
 	log     *slog.Logger
-	reader  *copyReader   // of one goroutine at a time: start, watch or finish
-	had     uint64        // the last event that the node had when it was started
 	doubts  chan struct{} // has an element if all of the copy is to be verified at once
+
+	// These are used by one goroutine at a time: prepare, watch or finish.
+	reader *copyReader
+	had    uint64 // the last event that the node had when it was started
+	group  string // of the replicas, "" if it is not known
 
 	mu     sync.Mutex
 	report *copyReport // nil if another process runs the node; guarded by mu
-	group  string      // of the server, "" if it is not known; guarded by mu
 }
 
 // copyReport is what a node says about its copy.
@@ -96,7 +98,7 @@ func (c *ownCopy) prepare(stop <-chan struct{}) error {
 		func() { c.log.Warn("verifying the copy of the ledger on this machine") })
 	defer said.Stop()
 	note := c.readNote()
-	c.setGroup(note.Group)
+	c.group = note.Group
 	r, err := c.needed(note)
 	if err != nil {
 		return err
@@ -112,7 +114,7 @@ func (c *ownCopy) prepare(stop <-chan struct{}) error {
 		case missing == nil:
 			r, err = good, nil
 		case errors.Is(err, errInvalidEvent):
-			// The others have it too, so it is in the log, which readers refuse.
+			// The others have it too: it is in the log, which readers refuse.
 			c.log.Warn("no other machine has a better copy of the ledger", "error", missing)
 			c.reader = nil
 			return nil
@@ -148,10 +150,9 @@ func (c *ownCopy) needed(note copyNote) (*copyReader, error) {
 			"replace this node: docs/how-to/machines.md, Replace a machine",
 			"%w: %w", errDamagedCopy, err)
 	}
-	if !ok || last >= note.Seq { // a snapshot may come from the leader, before its events
-		r.expect.Seq, r.replays = note.Seq, ok
-	} else {
-		r.expect.Seq = last
+	r.expect.Seq, r.replays = note.Seq, ok
+	if ok { // a snapshot may come from the leader, before its events
+		r.expect.Seq = min(last, note.Seq)
 	}
 	return r, nil
 }
@@ -172,7 +173,8 @@ func (c *ownCopy) watch(stop <-chan struct{}, stored func() (last uint64, group 
 		}
 		last, group := stored()
 		err := c.advance(last)
-		if c.setGroup(group) && err == nil {
+		if err == nil && group != "" && group != c.group {
+			c.group = group
 			err = c.writeNote(c.reader.last)
 		}
 		if err == nil && time.Since(c.current().Time) > copyDaily {
@@ -286,17 +288,6 @@ func (c *ownCopy) setReport(last copyMark, at time.Time, problem error) {
 	c.report = report
 }
 
-// setGroup reports whether the group has changed.
-func (c *ownCopy) setGroup(group string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if group == "" || group == c.group {
-		return false
-	}
-	c.group = group
-	return true
-}
-
 // forget makes the process say nothing about the copy: another one runs the node.
 func (c *ownCopy) forget() {
 	c.mu.Lock()
@@ -359,9 +350,7 @@ func (c *ownCopy) writeNote(must copyMark) error {
 	if must.Seq == 0 || must.Seq < c.had {
 		return nil
 	}
-	c.mu.Lock()
 	note := copyNote{copyMark: must, Time: report.Time, Group: c.group}
-	c.mu.Unlock()
 	note.Sum = note.sum()
 	data, err := json.Marshal(note)
 	if err != nil {

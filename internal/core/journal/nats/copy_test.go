@@ -54,6 +54,21 @@ func (c *testCluster) awaitCopies(t testing.TB, j *Journal, events uint64, nodes
 	}
 }
 
+// storedEverywhere returns a cluster in which each node has stored and verified some events.
+func storedEverywhere(t *testing.T, events uint64) (*testCluster, *Journal) {
+	t.Helper()
+	c := newCluster(t, 3)
+	c.startAll(t)
+	j := c.open(t, "a", "")
+	t.Cleanup(func() { j.Close() })
+	for seq := range events {
+		must.Succeed(t, j.Append(t.Context(), seq, testEvents(seq, 1)))
+	}
+	c.awaitReplicas(t, j)
+	c.awaitCopies(t, j, events)
+	return c, j
+}
+
 // storedCopy returns the files of a node with some events, and the note about them.
 func storedCopy(t testing.TB, events int) (*ownCopy, *copyReader) {
 	t.Helper()
@@ -198,15 +213,7 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, 3)
-			c.startAll(t)
-			j := c.open(t, "a", "")
-			defer j.Close()
-			for seq := range uint64(40) {
-				must.Succeed(t, j.Append(t.Context(), seq, testEvents(seq, 1)))
-			}
-			c.awaitReplicas(t, j)
-			c.awaitCopies(t, j, 40)
+			c, j := storedEverywhere(t, 40)
 			c.stop(t, "c")
 			file := blockFile(c.copyOf("c").dir(), 1)
 			data, err := os.ReadFile(file)
@@ -242,15 +249,7 @@ func TestDamagedCopyIsReplaced(t *testing.T) {
 // none of them has it in its files.
 func TestCopiesAreReplayed(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3)
-	c.startAll(t)
-	j := c.open(t, "a", "")
-	defer j.Close()
-	for seq := range uint64(40) {
-		must.Succeed(t, j.Append(t.Context(), seq, testEvents(seq, 1)))
-	}
-	c.awaitReplicas(t, j)
-	c.awaitCopies(t, j, 40)
+	c, j := storedEverywhere(t, 40)
 	for name := range c.Nodes {
 		c.kill(t, name)
 	}
@@ -279,16 +278,10 @@ func TestCopiesAreReplayed(t *testing.T) {
 	}
 }
 
-// A snapshot says which events the files must have. A damaged one is noticed.
+// The files must have the events of the snapshot. A damaged snapshot is noticed.
 func TestReadSnapshot(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3)
-	c.startAll(t)
-	j := c.open(t, "a", "")
-	must.Succeed(t, j.Append(t.Context(), 0, testEvents(0, 30)))
-	c.awaitReplicas(t, j)
-	c.awaitCopies(t, j, 30)
-	must.Succeed(t, j.Close())
+	c, _ := storedEverywhere(t, 30)
 	c.stop(t, "b")
 	own := c.copyOf("b")
 	group := own.readNote().Group

@@ -558,7 +558,7 @@ func fakeNodes(t *testing.T, j *Journal, answers ...[]nodeState) {
 	must.Succeed(t, err)
 }
 
-// led returns the states of three nodes, the first of which leads and has messages.
+// led returns the states of three nodes. The first one leads, and has messages.
 func led(head uint64, messages ...message) []nodeState {
 	return []nodeState{
 		{Node: "a", Copy: true, Size: 3, Term: 7, Leader: true, Head: head, Messages: messages},
@@ -567,8 +567,8 @@ func led(head uint64, messages ...message) []nodeState {
 	}
 }
 
-// replaced returns the states of three nodes, the first of which has been replaced as the leader and
-// does not know it.
+// replaced returns the states of three nodes. The first one was replaced as the leader, and does
+// not know it.
 func replaced(head uint64) []nodeState {
 	states := led(head)
 	states[1].Term, states[2].Term = 8, 8

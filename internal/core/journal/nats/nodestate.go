@@ -45,7 +45,7 @@ type nodeState struct {
 	// Leader reports whether it leads the stream in that term, and has stored all events that
 	// earlier leaders acknowledged.
 	Leader bool `json:"leader"`
-	// Head is its last sequence number, read after all of the above.
+	// Head is its last sequence number, read after everything above.
 	Head     uint64    `json:"head"`
 	Messages []message `json:"messages,omitempty"`
 	// Older are the nodes that it reaches and that do not answer questions: they run a version of

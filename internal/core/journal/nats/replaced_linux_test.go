@@ -27,7 +27,7 @@ import (
 type network struct {
 	mu     sync.Mutex
 	delays map[string]time.Duration // by "FROM TO"; guarded by mu
-	gates  map[string]chan struct{} // closed when what is lost arrives after all; guarded by mu
+	gates  map[string]chan struct{} // closed when the network is repaired; guarded by mu
 }
 
 // delay makes what a node sends to another arrive later.
@@ -384,12 +384,4 @@ func TestLateMessages(t *testing.T) {
 	wait.Wait()
 	t.Logf("%d events were acknowledged, and %d heads accepted", acknowledged.Load(),
 		accepted.Load())
-}
-
-func raise(known *atomic.Uint64, to uint64) {
-	for {
-		if now := known.Load(); now >= to || known.CompareAndSwap(now, to) {
-			return
-		}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -274,10 +275,12 @@ func (c *client) streamInfo(ctx context.Context, stream string) (*jetstream.Stre
 func (j *Journal) Expect(seq uint64) { j.raiseKnown(seq) }
 
 // raiseKnown remembers that the events up to seq are stored.
-func (c *client) raiseKnown(seq uint64) {
+func (c *client) raiseKnown(seq uint64) { raise(&c.known, seq) }
+
+// raise sets a number that only grows.
+func raise(n *atomic.Uint64, to uint64) {
 	for {
-		known := c.known.Load()
-		if seq <= known || c.known.CompareAndSwap(known, seq) {
+		if now := n.Load(); to <= now || n.CompareAndSwap(now, to) {
 			return
 		}
 	}

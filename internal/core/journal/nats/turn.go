@@ -27,7 +27,7 @@ import (
 // the sequence number that an append expects, whether or not it has a turn.
 
 const (
-	// turnTime is how long a process has to append something before it is the turn of the next.
+	// turnTime is how long a turn lasts if nothing is stored in it.
 	turnTime = 20 * time.Millisecond
 	// turnPatience is how long a process waits for its turn.
 	turnPatience = 500 * time.Millisecond
@@ -183,7 +183,7 @@ func (c *contention) change(f func(*contention)) {
 	f(c)
 }
 
-// errNoTurn means that nobody gives turns. The caller does without.
+// errNoTurn means that no node gives turns. The caller appends without one.
 var errNoTurn = errors.New("no turn")
 
 // takeTurn waits for the turn of this process, and returns the messages with the events after an

@@ -158,7 +158,7 @@ func TestTimeAhead(t *testing.T) {
 	wantSkew(older, 1, events[0], "signalbox ledger repair --clock") // it runs already
 }
 
-// Programs of the first version go on after the owner has migrated the tables, and their invalid
+// Programs of the first version continue after the owner has migrated the tables, and their invalid
 // events are refused. Workers keep their rights.
 func TestFirstVersion(t *testing.T) {
 	schema, owner, worker := newSchema(), newRole(t), newRole(t)
@@ -181,7 +181,7 @@ func TestFirstVersion(t *testing.T) {
 	must.Succeed(t, appendEvent(t, old, 6))
 }
 
-// The owner can replace the end of the log, and nobody else.
+// Only the owner can replace the end of the log.
 func TestReplaceTail(t *testing.T) {
 	schema, worker := newSchema(), newRole(t)
 	j := openAs(t, "signalbox", schema, nil)
