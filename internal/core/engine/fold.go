@@ -17,13 +17,17 @@ const readAtOnce = 2048
 // the state: it reads the next batch while it applies the previous one. After each event it calls
 // applied, if that is not nil.
 func (e *Engine) readAll(ctx context.Context, applied func() error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	type batch struct {
 		events []signalbox.Event
 		err    error
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	batches := make(chan batch, 2)
+	defer func() { // nobody reads the journal afterwards: the caller may close it
+		cancel()
+		for range batches {
+		}
+	}()
 	go func(after uint64) {
 		defer close(batches)
 		for {
