@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/core/journal"
@@ -85,6 +86,22 @@ func TestAmbiguousAppendThatLostTheRace(t *testing.T) {
 		t.Errorf("the work is held by %+v, want other", held.Lease)
 	}
 	checkTypes(t, m, 2, "LeaseGranted")
+	checkLog(t, m, e, other)
+}
+
+// Another process whose clock is behind the log, too, has stored the same where the events would be.
+// Only one of the two has done it.
+func TestAmbiguousAppendThatAnotherDid(t *testing.T) {
+	e, f, m := faultyBox(t, nil)
+	mustDo(t, e, openWork("before"))
+	behind := &Options{Now: func() time.Time { return stillClock().Add(-time.Hour) }}
+	e, other := open(t, f, behind), open(t, m, behind)
+	f.appends.then(func(func() error) error {
+		mustDo(t, other, openWork("w"))
+		return errCut
+	})
+	mustRefuse(t, e, openWork("w"), signalbox.CodeConflict)
+	checkTypes(t, m, 2, "WorkOpened")
 	checkLog(t, m, e, other)
 }
 

@@ -33,7 +33,8 @@ func (w *writer) grow(t testing.TB, length uint64) {
 		expected := w.tail.Seq
 		var events []signalbox.Event
 		for w.tail.Seq < length && len(events) < journal.MaxAppend {
-			d := rules.Decide(&w.state, start.Add(time.Duration(w.tail.Seq)), w.next())
+			d := rules.Decide(&w.state, start.Add(time.Duration(w.tail.Seq)*time.Millisecond),
+				w.next())
 			w.tail.Seal(d.Events)
 			must.Succeed(t, errors.Join(d.Err, w.state.Apply(&d.Events[0])))
 			events = append(events, d.Events...)

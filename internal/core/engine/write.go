@@ -300,6 +300,9 @@ func (e *Engine) decide(now time.Time, batch []*request) *decided {
 	e.state.Begin()
 	defer e.state.Rollback()
 	all := &decided{tail: e.tail}
+	if last := e.state.Time(); now.Before(last) {
+		now = last.Add(1 + rand.N(maxApart))
+	}
 	for _, r := range batch {
 		d := rules.Decide(e.state, now, r.command)
 		if len(all.events)+len(d.Events) > journal.MaxAppend && len(all.events) > 0 {
@@ -313,6 +316,11 @@ func (e *Engine) decide(now time.Time, batch []*request) *decided {
 	}
 	return all
 }
+
+// maxApart is by how much the time of an event is after that of the one before it, at most, if the
+// clock is behind the log. Without a distance, two processes whose clocks are behind could write the
+// same event at the same place, and both would take it for their own after a lost answer.
+const maxApart = 100 * time.Microsecond
 
 // applyDecided applies decisions whose events are stored.
 func (e *Engine) applyDecided(all *decided) {
