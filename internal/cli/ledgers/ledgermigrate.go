@@ -20,6 +20,7 @@ type ledgerMigrateCommand struct {
 	To     cli.NonEmpty `required:"" placeholder:"ADDRESS" help:"Where to move the ledger: an address, cluster for the machines that the setting cluster lists, or sqlite for a file in the box."`
 	DryRun bool         `name:"dry-run" help:"Check everything and say what would happen, without changing anything."`
 	Force  bool         `help:"Cancel an incomplete move although the other place cannot be reached."`
+	Repair bool         `help:"Leave invalid events at the end of the ledger behind, as signalbox ledger repair removes them. It cannot remove them from JetStream."`
 	JSON   bool         `name:"json" help:"Print one JSON object."`
 }
 
@@ -30,12 +31,15 @@ If the command is interrupted, run it again: it verifies what was copied and con
 
 To cancel a move that cannot be completed, name the place where the ledger is now. The old place keeps its copy, which can be read but not continued. docs/how-to/machines.md says more.
 
+With --repair, the ledger may have invalid events at its end, after which no process can work. They stay in the old place, which is not changed, and are kept in a file of the box; LedgerRepaired records that. Run it on the machine with the signing key, and change the setting journal on the others by hand.
+
 Examples:
 
     signalbox ledger migrate --to postgres://signalbox@db.example.com/signalbox?schema=shop --dry-run
     signalbox ledger migrate --to postgres://signalbox@db.example.com/signalbox?schema=shop
     signalbox ledger migrate --to cluster
-    signalbox ledger migrate --to sqlite`
+    signalbox ledger migrate --to sqlite
+    signalbox ledger migrate --repair --to sqlite`
 }
 
 // migrated is the JSON answer.
@@ -50,6 +54,8 @@ type migrated struct {
 	Present uint64           `json:"present"`
 	Blobs   int              `json:"blobs"`
 	Missing []signalbox.Hash `json:"missing,omitempty"`
+	// Removed is the file with the invalid events that were left behind.
+	Removed string `json:"removed,omitempty"`
 }
 
 func (c *ledgerMigrateCommand) Run(p *cli.Program) error {
@@ -65,7 +71,7 @@ func (c *ledgerMigrateCommand) Run(p *cli.Program) error {
 	known := team.Store{}.KnowsPlaces(dir)
 	done, err := box.Migrate(ctx, dir, &box.MigrateOptions{
 		Options: *p.BoxOptions(), To: string(c.To), Actor: p.ActorOf(""), DryRun: c.DryRun,
-		Force: c.Force, Progress: migrateProgress(p, string(c.To)),
+		Force: c.Force, Repair: c.Repair, Progress: migrateProgress(p, string(c.To)),
 	})
 	if !c.DryRun {
 		cli.RememberPlaces(p, dir, known, err)
@@ -111,7 +117,7 @@ func (c *ledgerMigrateCommand) print(p *cli.Program, done *box.MigrateResult) er
 	var err error
 	if c.JSON {
 		err = p.PrintJSON(migrated{done.Outcome, done.Box, done.From, done.To, done.Events,
-			done.Head, done.Present, done.Blobs, done.Missing}, "")
+			done.Head, done.Present, done.Blobs, done.Missing, done.Removed}, "")
 	} else {
 		_, err = fmt.Fprintln(p.Out, cli.Printable(describeMigration(done)))
 	}
@@ -121,6 +127,9 @@ func (c *ledgerMigrateCommand) print(p *cli.Program, done *box.MigrateResult) er
 	for _, digest := range done.Missing {
 		p.Warnf("blob %s, to which an event refers, is missing from the box and was not redacted",
 			digest)
+	}
+	if done.Removed != "" {
+		p.Notef("invalid events were left behind; kept in %s", cli.Printable(done.Removed))
 	}
 	if done.Outcome == box.Moved {
 		switch done.To {

@@ -26,7 +26,7 @@ Without --clock, it removes events at the end of the ledger that are not valid: 
 
 With --clock, it sets the time of the ledger back. The time of a ledger never runs backwards, so one event from a machine whose clock is ahead gives all later events its time, and leases do not expire before it. Correct the clocks first. ClockCorrected records the right time, which is that of the database, or for a ledger in a file that of this machine. Leases, rate limits and pauses keep what was left of them.
 
-On PostgreSQL only the owner of the ledger can repair it. Events cannot be removed from JetStream: restore a backup there. Restart the processes of the box afterwards. Versions of signalbox that do not know the two events refuse a ledger that was repaired.
+On PostgreSQL only the owner of the ledger can repair it. Events cannot be removed from JetStream: there, signalbox ledger migrate --repair moves the ledger without them. Restart the processes of the box afterwards. Versions of signalbox that do not know the two events refuse a ledger that was repaired.
 
 Examples:
 

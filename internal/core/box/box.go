@@ -277,9 +277,17 @@ const readAtOnce = 2048
 
 // Events yields the events that follow the event after, to the end of the ledger.
 func (l *Ledger) Events(ctx context.Context, after uint64) iter.Seq2[*signalbox.Event, error] {
+	return eventsAfter(after, func(after uint64) ([]signalbox.Event, error) {
+		return l.Journal.Read(ctx, after, readAtOnce)
+	})
+}
+
+// eventsAfter yields the events that follow the event after, until read returns none.
+func eventsAfter(after uint64, read func(after uint64) ([]signalbox.Event, error)) iter.Seq2[
+	*signalbox.Event, error] {
 	return func(yield func(*signalbox.Event, error) bool) {
 		for {
-			events, err := l.Journal.Read(ctx, after, readAtOnce)
+			events, err := read(after)
 			if err != nil {
 				yield(nil, err)
 				return

@@ -32,6 +32,9 @@ type MigrateOptions struct {
 	// Force cancels a move although it cannot be found out whether the ledger continues in the
 	// other place.
 	Force bool
+	// Repair leaves invalid events at the end of the ledger behind. A copy in JetStream, from which
+	// events cannot be removed, is repaired in this way.
+	Repair bool
 	// Progress, if not nil, is called at the start of each step and from time to time, with the
 	// number of events done and the total.
 	Progress func(step MigrateStep, done, total uint64)
@@ -80,6 +83,9 @@ type MigrateResult struct {
 	// Missing are blobs that an event refers to, that were not redacted, and that the old place
 	// does not have.
 	Missing []signalbox.Hash
+	// Removed is the file with the invalid events that were left behind, "" if there were none, or
+	// if an earlier call has written it.
+	Removed string
 	// Unsigned is why the moved ledger could not be signed although the key is on this host, nil if
 	// it was.
 	Unsigned error
@@ -131,6 +137,8 @@ type migration struct {
 
 	source *Box // its configuration is not loaded
 	target *Ledger
+	// invalid is the old place if it has invalid events; source is a fork of it without them.
+	invalid *Ledger
 	// elsewhere is set if this machine remembers that the ledger continues elsewhere.
 	elsewhere error
 
@@ -184,6 +192,9 @@ func (m *migration) close() {
 	if m.target != nil {
 		m.target.Close()
 	}
+	if m.invalid != nil {
+		m.invalid.Close()
+	}
 }
 
 func (m *migration) explain(err error) error {
@@ -198,6 +209,14 @@ func (m *migration) openSource(ctx context.Context) error {
 	l, err := openLedgerAt(ctx, m.dir, m.from, &m.Options, readWrite)
 	if err != nil {
 		return err
+	}
+	if m.Repair {
+		if valid, err := m.leaveInvalid(ctx, l); err != nil {
+			return errors.Join(err, l.Close())
+		} else if valid != nil {
+			m.source, m.invalid = valid, l
+			return nil
+		}
 	}
 	e, memory, err := l.openEngine(ctx)
 	// this machine has worked with the ledger elsewhere, where it continues
@@ -370,8 +389,11 @@ func (m *migration) moveLedger(ctx context.Context) error {
 	m.result.Missing = m.missing()
 	m.result.Outcome = Moved
 	m.target.id = m.source.ID()
-	if err := m.target.remember(ctx); err != nil {
-		return err
+	// A machine that remembers events after the invalid ones could not call Migrate again.
+	if m.invalid == nil {
+		if err := m.target.remember(ctx); err != nil {
+			return err
+		}
 	}
 	if err := m.finish(ctx, move); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"iter"
 	"os"
 	"time"
 
@@ -53,7 +54,7 @@ func (l *Ledger) FindInvalid(ctx context.Context,
 	}
 	tail := &InvalidTail{Fault: v.Reason}
 	var kept signalbox.Hash // of the last valid event
-	for e, err := range l.Events(ctx, first-2) {
+	for e, err := range l.storedEvents(ctx, first-2) {
 		if err != nil {
 			return nil, err
 		}
@@ -80,6 +81,18 @@ func (l *Ledger) FindInvalid(ctx context.Context,
 	return tail, nil
 }
 
+// storedEvents returns the events after an event, also those that the journal refuses to read.
+func (l *Ledger) storedEvents(ctx context.Context,
+	after uint64) iter.Seq2[*signalbox.Event, error] {
+	database, ok := l.database().(journal.StoredReader)
+	if !ok {
+		return l.Events(ctx, after)
+	}
+	return eventsAfter(after, func(after uint64) ([]signalbox.Event, error) {
+		return database.ReadStored(ctx, after)
+	})
+}
+
 func notRepairable(format string, args ...any) error {
 	return signalbox.CodeUnverified.Errorf(
 		"keep the box unchanged for the investigation, and restore the ledger from a copy",
@@ -90,21 +103,33 @@ func notRepairable(format string, args ...any) error {
 // the file of the box that has them now. Processes that have read them must be restarted.
 func (l *Ledger) CutInvalid(ctx context.Context, tail *InvalidTail,
 	actor string) (file string, err error) {
-	var lines bytes.Buffer
-	for i := range tail.Events {
-		lines.Write(append(exactJSON(&tail.Events[i]), '\n'))
+	repair, lines := tail.removal(actor)
+	if file, err = l.keepRemoved(lines); err != nil {
+		return "", err
 	}
-	first, last := &tail.Events[0], &tail.Events[len(tail.Events)-1]
+	return file, l.replaceTail(ctx, repair.First-1, tail.Events[len(tail.Events)-1].Hash, repair)
+}
+
+// removal returns the command that records the removal of the events, and what is kept of them.
+func (t *InvalidTail) removal(actor string) (repair rules.RepairLedger, kept []byte) {
+	var lines bytes.Buffer
+	for i := range t.Events {
+		lines.Write(append(exactJSON(&t.Events[i]), '\n'))
+	}
 	host, _ := os.Hostname() // "" if the machine has no name
-	repair := rules.RepairLedger{First: first.Seq, Last: last.Seq,
-		Fault: text.Shorten(text.Printable(tail.Fault), 300), Kept: sha256.Sum256(lines.Bytes()),
-		Host: text.Shorten(text.Printable(host), 100), Actor: actor}
+	return rules.RepairLedger{First: t.Events[0].Seq, Last: t.Events[len(t.Events)-1].Seq,
+		Fault: text.Shorten(text.Printable(t.Fault), 300), Kept: sha256.Sum256(lines.Bytes()),
+		Host: text.Shorten(text.Printable(host), 100), Actor: actor}, lines.Bytes()
+}
+
+// keepRemoved writes the events that are removed to a new file of the box.
+func (l *Ledger) keepRemoved(lines []byte) (file string, err error) {
 	file = l.file("removed-" + l.now().UTC().Format("20060102T150405.000000000Z") + ".jsonl")
-	if err := durable.Create(file, lines.Bytes(), 0o600); err != nil {
+	if err := durable.Create(file, lines, 0o600); err != nil {
 		return "", signalbox.CodeFailed.Errorf("check the permissions of the box",
 			"cannot keep the events that would be removed: %w", err)
 	}
-	return file, l.replaceTail(ctx, first.Seq-1, last.Hash, repair)
+	return file, nil
 }
 
 // exactJSON returns an event as JSON, with the bytes of its texts if they are not valid.

@@ -139,6 +139,14 @@ type Repairer interface {
 		events []signalbox.Event) error
 }
 
+// StoredReader is implemented by journals that anybody with the password can append anything to, also
+// what Read refuses to return.
+type StoredReader interface {
+	// ReadStored returns some events after an event as they are stored, none at the end. One that
+	// cannot be decoded has its bytes as Data, and no other field but Seq.
+	ReadStored(ctx context.Context, after uint64) ([]signalbox.Event, error)
+}
+
 // Blob is an open blob. Its methods may be called concurrently.
 type Blob interface {
 	io.ReaderAt

@@ -76,7 +76,7 @@ func (j *Journal) ReplaceTail(ctx context.Context, last signalbox.Hash, after ui
 			return err
 		case head != after:
 			return signalbox.CodeFailed.Errorf(
-				"restore the ledger from a backup, or move it to another database with signalbox ledger migrate",
+				"move the ledger to another place without them: signalbox ledger migrate --repair --to sqlite",
 				"events cannot be removed from a ledger in NATS")
 		case len(events) > 0 && events[0].Prev != last:
 			return driver.UsageError("event %d does not continue the log", events[0].Seq)
@@ -85,6 +85,30 @@ func (j *Journal) ReplaceTail(ctx context.Context, last signalbox.Hash, after ui
 			func(context.Context, []signalbox.Event) error { return nil })
 		return err
 	}, "append after %d", after)
+}
+
+// ReadStored returns some events after an event as they are stored.
+func (j *Journal) ReadStored(ctx context.Context, after uint64) (events []signalbox.Event,
+	err error) {
+	const atOnce = 100
+	err = j.Do(ctx, func(ctx context.Context) error {
+		a, err := j.ask(ctx, question{Stream: j.name, After: after, Count: atOnce})
+		if err != nil {
+			return err
+		}
+		events = make([]signalbox.Event, len(a.messages))
+		for i := range events {
+			seq, data := after+1+uint64(i), a.messages[i].Data
+			if events[i], _, err = decodeEvent(seq, data); err != nil {
+				events[i] = signalbox.Event{Seq: seq, Data: data}
+			}
+		}
+		if len(events) == 0 && a.head > after {
+			return a.missing(after + 1)
+		}
+		return nil
+	}, "read what is stored after %d", after)
+	return events, err
 }
 
 // previous returns the event that an append is to follow. If that is not the last one known, or if

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,15 @@ func storedEverywhere(t *testing.T, events uint64) (*testCluster, *Journal) {
 	}
 	c.awaitReplicas(t, j)
 	c.awaitCopies(t, j, events)
+	for name := range c.Nodes {
+		own := c.copyOf(name)
+		for note := own.readNote(); note.Seq < events || note.Group == ""; note = own.readNote() {
+			if t.Context().Err() != nil {
+				t.Fatalf("%s has noted %+v", name, note)
+			}
+			runtime.Gosched()
+		}
+	}
 	return c, j
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/driver"
 )
 
@@ -74,10 +75,11 @@ func (r *reading) last() uint64 { return r.after + uint64(len(r.events)) }
 func (r *reading) readOn(ctx context.Context) error {
 	for {
 		if r.journal.known.Load() > r.last()+r.journal.nearEnd() && !r.distrust {
-			if err := r.readAnywhere(ctx); err != nil {
-				if errors.Is(err, errAttemptTimeout) {
-					r.bytes = max(r.bytes/2, minReadBytes) // the network may be slow
-				}
+			err := r.readAnywhere(ctx)
+			if errors.Is(err, errAttemptTimeout) {
+				r.bytes = max(r.bytes/2, minReadBytes) // the network may be slow
+			}
+			if err != nil && !errors.Is(err, journal.ErrDamaged) { // ask the leader what it has
 				return err
 			}
 		}
@@ -125,7 +127,8 @@ func (r *reading) askLeader(ctx context.Context) error {
 		}
 		a.messages = a.messages[1:]
 	}
-	if err := r.addAll(a.messages); err != nil {
+	err = r.addAll(a.messages)
+	if r.confirmed = len(r.events); err != nil {
 		return err
 	}
 	if !unconfirmed && len(a.messages) == 0 && a.head > r.last() {
@@ -134,7 +137,7 @@ func (r *reading) askLeader(ctx context.Context) error {
 		}
 		r.full = true // the next read finds out whether it stays missing
 	}
-	r.confirmed, r.end = len(r.events), r.last() >= a.head
+	r.end = r.last() >= a.head
 	return nil
 }
 
