@@ -46,9 +46,8 @@ type Config struct {
 	// ignored files that are copied into it from the checkout of the project.
 	Setup []Setup  `yaml:"setup"`
 	Copy  []string `yaml:"copy"`
-	// Cache are folders of a program's private home folder, besides those of the usual build tools,
-	// that setup commands and checks on the base fill and that all programs begin with.
-	Cache []string `yaml:"cache"`
+	// Cache is what build tools keep between two builds.
+	Cache Cache `yaml:"cache"`
 	// Ports is how many TCP ports each worktree gets; 0 means none.
 	Ports int `yaml:"ports"`
 	// Protected are patterns for paths that tasks should not edit: path.Match for each segment, and
@@ -131,6 +130,7 @@ func Default() *Config {
 		Agent:        AgentList{PresetClaude},
 		Slots:        5,
 		Environments: []Environment{{Name: "local"}},
+		Cache:        Cache{Developers: true},
 		Deliver:      Deliver{Train: DefaultTrain, TrainTime: DefaultTrainTime},
 		Sandbox:      Sandbox{Mode: sandbox.Enforce, Processes: sandbox.EndProcesses},
 		Limits:       defaultLimits(),

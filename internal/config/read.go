@@ -306,6 +306,9 @@ func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
 		if _, isList := node.(*ast.SequenceNode); isScalar(node) || isList &&
 			main.Kind() == reflect.Slice {
 			r.places[at.field(group.mainField())] = r.places[at]
+			if isList { // its items have places of their own
+				at = at.field(group.mainField())
+			}
 			r.plainValue(main, node, at)
 			return
 		}

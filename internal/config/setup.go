@@ -22,6 +22,20 @@ type Setup struct {
 	Sandbox Sandbox  `yaml:"sandbox"`
 }
 
+// Cache is what build tools keep between two builds. What runs on the base fills it, and all
+// programs begin with it. In the text it is a group of settings, or only the folders.
+type Cache struct {
+	// Folders are in a program's private home folder, besides those of the usual build tools.
+	Folders []string `yaml:"folders"`
+	// Fill are shell commands that run on the base after its checks, for what the cache must have
+	// in addition. Whether they succeed does not matter.
+	Fill []string `yaml:"fill"`
+	// Developers reports whether programs that write begin with the cache, too.
+	Developers bool `yaml:"developers"`
+}
+
+func (Cache) mainField() string { return "folders" }
+
 // DefaultSetupTimeout is the timeout of a setup command without one.
 const DefaultSetupTimeout = 10 * time.Minute
 
@@ -72,10 +86,16 @@ func (c *Config) checkSetup(f *faults) {
 				".env or .venv/**"), "%s", fault)
 		}
 	}
-	for i, name := range c.Cache {
+	for i, command := range c.Cache.Fill {
+		if strings.TrimSpace(command) == "" {
+			f.fail(setting("cache", "fill").item(i),
+				"write the line that a shell runs, such as go vet ./...", "must not be empty")
+		}
+	}
+	for i, name := range c.Cache.Folders {
 		if name == "" || path.Clean(name) != name || !filepath.IsLocal(name) || name == "." ||
 			strings.HasPrefix(name, "~") {
-			f.fail(setting("cache").item(i),
+			f.fail(setting("cache", "folders").item(i),
 				"write its path relative to the home folder, such as .m2/repository",
 				"%q is not a folder in a home folder", name)
 		}

@@ -21,14 +21,18 @@ import (
 // CacheFolder is the folder of a box with its Cache.
 const CacheFolder = "cache"
 
-// maxCache bounds the size of a generation of the cache, and of what is copied where the system has
-// no layers.
+// maxCache bounds the size of a generation of the cache.
 const maxCache = 4 << 30
 
-// cacheFolders are what build tools keep between two builds, in the home folder. None of them has
-// settings or programs that a tool would run.
-var cacheFolders = []string{".cache/go-build", "go/pkg/mod", ".npm/_cacache", ".cache/pip",
-	".cargo/registry"}
+// cacheFolders are what build tools keep between two builds, in the home folder.
+var cacheFolders = []string{
+	goCache, "Library/Caches/go-build", goModules,
+	".npm/_cacache", ".local/share/pnpm/store", "Library/pnpm/store", ".cache/yarn",
+	".yarn/berry/cache", ".bun/install/cache",
+	".cache/pip", "Library/Caches/pip", ".cache/uv",
+	".cargo/registry", ".cargo/git",
+	".m2/repository", ".gradle/caches", ".gradle/wrapper",
+}
 
 // Cache is what build tools keep between two builds. Programs get it below their own home folders,
 // so that each begins with it and none can change it for others. Only setup commands and checks
@@ -43,6 +47,7 @@ type Cache struct {
 
 	dir     string
 	folders []string    // relative to a home folder; none is in another one
+	limit   int64       // of its size
 	layers  func() bool // whether the system has them
 }
 
@@ -57,14 +62,19 @@ const (
 
 // OpenCache returns the cache of a box.
 func OpenCache(box string, c *config.Config) *Cache {
-	folders := slices.Concat(cacheFolders, c.Cache)
+	folders := slices.Concat(cacheFolders, c.Cache.Folders)
 	slices.Sort(folders)
 	folders = slices.Compact(folders)
 	inAnother := func(name string) bool {
 		return slices.ContainsFunc(folders,
 			func(other string) bool { return other != name && within(name, other) })
 	}
-	return &Cache{dir: filepath.Join(box, CacheFolder),
+	// A home folder with all of it must leave room for what a program writes.
+	limit := int64(maxCache)
+	if c.Limits.Tree > 0 {
+		limit = min(limit, int64(c.Limits.Tree)/2)
+	}
+	return &Cache{dir: filepath.Join(box, CacheFolder), limit: limit,
 		folders: slices.DeleteFunc(slices.Clone(folders), inAnother),
 		layers: sync.OnceValue(
 			func() bool { return canLayer(filepath.Join(box, TempFolder)) == nil })}
@@ -217,6 +227,10 @@ func (g *Generation) shiftTimes(by time.Duration) error {
 // copyInto copies the folders of the generation that another folder does not have yet. One that is
 // too large is left out: then programs are slow, and not wrong.
 func (g *Generation) copyInto(folder string) error {
+	left := int64(0)
+	if g != nil {
+		left = g.cache.limit
+	}
 	for _, name := range g.has() {
 		to := filepath.Join(folder, name)
 		if _, err := os.Lstat(to); err == nil {
@@ -225,10 +239,11 @@ func (g *Generation) copyInto(folder string) error {
 		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return err
 		}
-		err := cloneTree(filepath.Join(g.folder, name), to, maxCache)
+		size, err := cloneTree(filepath.Join(g.folder, name), to, left)
 		if errors.Is(err, errTooMuch) {
-			err = RemoveAll(to)
+			size, err = 0, RemoveAll(to)
 		}
+		left -= size
 		if err != nil {
 			return fmt.Errorf("copy the cache: %w", err)
 		}
@@ -236,10 +251,10 @@ func (g *Generation) copyInto(folder string) error {
 	return nil
 }
 
-// move moves the folders of the cache from one folder to another.
+// move moves the folders of the cache that are not empty from one folder to another.
 func (c *Cache) move(from, to string) error {
 	for _, name := range c.folders {
-		if !isRealFolder(from, name) {
+		if !isRealFolder(from, name) || os.Remove(filepath.Join(from, name)) == nil {
 			continue
 		}
 		at := filepath.Join(to, name)
@@ -255,7 +270,7 @@ func (c *Cache) move(from, to string) error {
 // dropped.
 func (g *Generation) publish() error {
 	defer g.Release()
-	if len(g.has()) == 0 || sizeOf(g.folder, maxCache, nil) > maxCache {
+	if limit := g.cache.limit; len(g.has()) == 0 || sizeOf(g.folder, limit, nil) > limit {
 		return nil
 	}
 	if err := g.shiftTimes(ahead); err != nil {

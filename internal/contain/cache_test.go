@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox/internal/config"
 	"signalbox/internal/durable"
 	"signalbox/internal/process"
@@ -155,10 +157,80 @@ func TestCacheFollowsNoLinks(t *testing.T) {
 // A folder that contains another one of the cache stands for both.
 func TestCacheFolders(t *testing.T) {
 	settings := config.Default()
-	settings.Cache = []string{".cache", ".m2/repository", "go/pkg/mod"}
-	if got := strings.Join(OpenCache(t.TempDir(), settings).folders,
-		" "); got != ".cache .cargo/registry .m2/repository .npm/_cacache go/pkg/mod" {
+	settings.Cache.Folders = []string{".cache", ".m2/repository", "go/pkg/mod"}
+	got := OpenCache(t.TempDir(), settings).folders
+	for _, name := range settings.Cache.Folders {
+		ofOther := func(other string) bool { return other == name }
+		if n := len(got) - len(slices.DeleteFunc(slices.Clone(got), ofOther)); n != 1 {
+			t.Errorf("%s is there %d times", name, n)
+		}
+	}
+	if slices.ContainsFunc(got, func(name string) bool { return strings.HasPrefix(name, ".cache/") }) {
 		t.Errorf("the folders are %q", got)
+	}
+}
+
+// A generation leaves room in a home folder that may not become larger than a limit.
+func TestCacheLimit(t *testing.T) {
+	settings := config.Default()
+	settings.Limits.Tree = 8
+	c := OpenCache(t.TempDir(), settings)
+	fillCache(t, c, "1234")
+	g, err := c.Use()
+	must.Succeed(t, err)
+	if g == nil {
+		t.Fatal("what fits is not kept")
+	}
+	g.Release()
+	larger, err := c.begin(nil)
+	must.Succeed(t, err)
+	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Join(larger.folder, goCache), 0o700),
+		os.WriteFile(filepath.Join(larger.folder, goCache, "x"), []byte("12345"), 0o600),
+		larger.publish()))
+	if current, err := c.Use(); err != nil || current.folder != g.folder {
+		t.Errorf("%+v, %v", current, err)
+	}
+	to := t.TempDir()
+	c.limit = 3
+	must.Succeed(t, g.copyInto(to))
+	if _, err := os.Lstat(filepath.Join(to, goCache)); err == nil {
+		t.Error("more than the limit was copied")
+	}
+}
+
+// All programs of a box find their modules under one path, which leads to their own home folder.
+// The user's choice counts.
+func TestModulesHaveOnePath(t *testing.T) {
+	m := newMachine(t, "")
+	m.Environ = append(m.Environ, "GOMODCACHE=/mine")
+	const variable = "GOMODCACHE"
+	one := m.agent(config.Agent{Command: []string{"sh"}})
+	homes, err := m.OpenHomes("B-1", ChecksHome, false)
+	must.Succeed(t, err)
+	two := m.Check(Check{Work: "B-1", Dir: m.path("project/.signalbox/trees/T1"), Homes: homes})
+	if !process.Support().Namespaces {
+		if process.Getenv(one.Env, variable) != "" || one.Policy.Links != nil {
+			t.Errorf("%q, %v", one.Env, one.Policy.Links)
+		}
+		return
+	}
+	path := process.Getenv(one.Env, variable)
+	if path == "" || path != process.Getenv(two.Env, variable) {
+		t.Errorf("%q and %q", one.Env, two.Env)
+	}
+	for _, p := range []*Program{one, two} {
+		must.Succeed(t, p.Prepare())
+		links := []sandbox.Link{{Path: path, Target: filepath.Join(p.Home(), "go/pkg/mod")}}
+		if diff := cmp.Diff(links, p.Policy.Links); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if info, err := os.Lstat(links[0].Target); err != nil || !info.IsDir() {
+			t.Errorf("%v, %v", info, err)
+		}
+	}
+	passed := m.agent(config.Agent{Command: []string{"sh"}, EnvPass: []string{"GOMOD*"}})
+	if passed.Policy.Links != nil || process.Getenv(passed.Env, variable) != "" {
+		t.Errorf("%q, %v", passed.Env, passed.Policy.Links)
 	}
 }
 
@@ -177,7 +249,9 @@ func TestCloneTree(t *testing.T) {
 	must.Succeed(t, err)
 	t.Cleanup(func() { socket.Close() })
 	t.Cleanup(func() { os.Chmod(filepath.Join(from, "d/e"), 0o700) })
-	must.Succeed(t, cloneTree(from, to, 4))
+	if size, err := cloneTree(from, to, 4); size != 4 || err != nil {
+		t.Fatal(size, err)
+	}
 	info, err := os.Stat(filepath.Join(to, "d/e/run"))
 	if err != nil || info.Mode().Perm() != 0o700 || !info.ModTime().Equal(at) ||
 		sameFile(filepath.Join(from, "d/e/run"), filepath.Join(to, "d/e/run")) {
@@ -197,7 +271,7 @@ func TestCloneTree(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(to, "d/e/run")); string(text) != "text" {
 		t.Error(string(text), err)
 	}
-	if err := cloneTree(from, to+"2", 3); !errors.Is(err, errTooMuch) {
+	if _, err := cloneTree(from, to+"2", 3); !errors.Is(err, errTooMuch) {
 		t.Errorf("more than the limit: %v", err)
 	}
 }

@@ -16,15 +16,15 @@ var errTooMuch = errors.New("more than may be copied")
 
 // cloneTree copies a folder to a place where nothing is. Files share their content until one of
 // them is changed, where the file system can do that. They are never hard links, through which a
-// program would change the original. Links stay links; pipes, sockets and devices are left out.
-func cloneTree(from, to string, limit int64) error {
-	left := limit
+// program would change the original. Links stay links; pipes, sockets and devices are left out. It
+// returns the size of the files.
+func cloneTree(from, to string, limit int64) (size int64, err error) {
 	type made struct {
 		name string
 		info fs.FileInfo
 	}
 	var folders []made
-	err := filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func cloneTree(from, to string, limit int64) error {
 			}
 			return os.Symlink(target, at)
 		case mode.IsRegular():
-			if left -= info.Size(); left < 0 {
+			if size += info.Size(); size > limit {
 				return fmt.Errorf("%s has %w: %d bytes", from, errTooMuch, limit)
 			}
 			return cloneFile(name, at, info)
@@ -61,7 +61,7 @@ func cloneTree(from, to string, limit int64) error {
 		err = errors.Join(os.Chmod(f.name, f.info.Mode().Perm()|0o700),
 			os.Chtimes(f.name, f.info.ModTime(), f.info.ModTime()))
 	}
-	return err
+	return size, err
 }
 
 // cloneFile copies a file, with its mode and the time of its last change: build tools remove what
@@ -79,6 +79,6 @@ func cloneFile(from, to string, info fs.FileInfo) error {
 	if !shareContent(target, source) {
 		_, err = io.Copy(target, io.LimitReader(source, info.Size())) // it may still grow
 	}
-	return errors.Join(err, target.Chmod(info.Mode().Perm()), target.Close(),
+	return errors.Join(err, target.Close(), os.Chmod(to, info.Mode().Perm()),
 		os.Chtimes(to, info.ModTime(), info.ModTime()))
 }

@@ -1,9 +1,8 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package contain
 
 import "os"
 
-// shareContent reports that this system has no files that share their content, or none that is used
-// here.
+// shareContent reports that this system has no files that share their content.
 func shareContent(_, _ *os.File) bool { return false }

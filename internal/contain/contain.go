@@ -323,6 +323,7 @@ func (b *builder) useHome(h home) {
 	b.p.Env = append(b.p.Env, "HOME="+folder, "XDG_CONFIG_HOME="+join(".config"), "XDG_DATA_HOME="+
 		join(".local", "share"),
 		"XDG_STATE_HOME="+join(".local", "state"), "XDG_CACHE_HOME="+join(".cache"))
+	b.useModules(join(goModules))
 	b.useToolchains()
 }
 

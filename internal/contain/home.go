@@ -216,7 +216,7 @@ func (h home) fill() error {
 	}
 	_, err := os.Lstat(h.folder)
 	if !h.layered && len(h.below) > 0 && errors.Is(err, fs.ErrNotExist) {
-		if err := cloneTree(h.below[0], h.folder, maxCache); err != nil {
+		if _, err := cloneTree(h.below[0], h.folder, maxCache); err != nil {
 			return fmt.Errorf("copy what setup commands left: %w", err)
 		}
 	}

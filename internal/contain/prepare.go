@@ -44,7 +44,11 @@ func (p *Program) Prepare() error {
 		return fmt.Errorf("prepare a sandbox: %w", err)
 	}
 	defer home.Close()
-	for _, folder := range []string{".config", ".cache", ".local/share", ".local/state"} {
+	folders := []string{".config", ".cache", ".local/share", ".local/state"}
+	if len(p.Policy.Links) > 0 { // a tool cannot make the folder that a link leads to
+		folders = append(folders, goModules)
+	}
+	for _, folder := range folders {
 		if err := makeFolder(home, folder); err != nil {
 			return fmt.Errorf("prepare a sandbox: %w", err)
 		}

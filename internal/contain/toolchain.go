@@ -9,6 +9,7 @@ import (
 
 	"signalbox/internal/durable"
 	"signalbox/internal/process"
+	"signalbox/internal/sandbox"
 )
 
 // toolchain is a folder of the home folder with programs that people install for themselves. If
@@ -171,6 +172,28 @@ func (b *builder) useToolchains() {
 	}
 	b.useEnvironments()
 	b.useGo()
+}
+
+// goModules is where go keeps downloaded modules, in a home folder. modulesLink is the name under
+// which all programs of a box find theirs, in its folder.
+const (
+	goModules   = "go/pkg/mod"
+	modulesLink = "go-modules"
+)
+
+// useModules gives the downloaded modules of a home folder a path that is the same for all programs
+// of the box. The path of a package is part of what go compiles, so it would compile every module
+// again for each home folder. Without namespaces there is no such path.
+func (b *builder) useModules(folder string) {
+	const variable = "GOMODCACHE"
+	passed := slices.ContainsFunc(b.pass,
+		func(pattern string) bool { return matches(variable, pattern) })
+	if b.Box == "" || passed || !process.Support().Namespaces {
+		return
+	}
+	link := sandbox.Link{Path: filepath.Join(b.Box, modulesLink), Target: folder}
+	b.p.Policy.Links = append(b.p.Policy.Links, link)
+	b.p.Env = append(b.p.Env, variable+"="+link.Path)
 }
 
 // goSettings are the settings of the user for go that programs get besides GOPROXY and GOFLAGS.

@@ -137,6 +137,30 @@ func TestLayersNeedNamespaces(t *testing.T) {
 	}
 }
 
+// A program has links that no one else sees and that it cannot change, also in a hidden folder
+// that is behind another link.
+func TestLinks(t *testing.T) {
+	needSupport(t, true)
+	f := withLayers(t, `cat "$BOX/link/one"; echo x >"$BOX/link/two" && (rm "$BOX/link" || mv "$BOX/link" "$BOX/x" || ln -sf /usr "$BOX/link") 2>/dev/null; ls "$BOX"`)
+	box := f.path("box")
+	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Join(box, "secret"), 0o700),
+		os.Symlink(f.dir, f.dir+"-link")))
+	t.Cleanup(func() { os.Remove(f.dir + "-link") })
+	home := f.path(`a:b,c\d/home`)
+	must.Succeed(t, os.WriteFile(filepath.Join(home, "one"), []byte("one\n"), 0o600))
+	f.spec.Env = append(f.spec.Env, "BOX="+f.dir+"-link/box")
+	f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, f.dir+"-link")
+	f.spec.Sandbox.Hidden = append(f.spec.Sandbox.Hidden, box)
+	f.spec.Sandbox.Links = []sandbox.Link{{Path: f.dir + "-link/box/link", Target: home}}
+	if _, out := f.run(t); out != "one\nlink\n" {
+		t.Errorf("%q", out)
+	}
+	wantText(t, filepath.Join(home, "two"), "x\n")
+	if _, err := os.Lstat(filepath.Join(box, "link")); err == nil {
+		t.Error("the link is there for everyone")
+	}
+}
+
 // A layer can show only some folders. The rest of the home folder is the real one, in which the
 // program sees what others write there.
 func TestLayersOfSomeFolders(t *testing.T) {

@@ -60,6 +60,8 @@ type Policy struct {
 	Hidden []string `json:"hidden,omitempty"`
 	// Layers show what is in other folders in folders of Write. They need namespaces.
 	Layers []Layer `json:"layers,omitempty"`
+	// Links exist for the program only. Without namespaces there are none.
+	Links []Link `json:"links,omitempty"`
 	// Temp is the program's own folder for temporary files. It may be changed, and is also /tmp
 	// where the system allows it.
 	Temp    string  `json:"temp,omitempty"`
@@ -81,6 +83,12 @@ type Layer struct {
 	Only []string `json:"only,omitempty"`
 	// Work is a folder on the file system of Path, for the system.
 	Work string `json:"work"`
+}
+
+// Link is a symbolic link. It is in a folder that programs can neither change nor see otherwise.
+type Link struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`
 }
 
 // Network is what a program may do on the network.

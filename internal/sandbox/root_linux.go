@@ -77,6 +77,11 @@ func BuildRoot(p *Policy) error {
 			return fmt.Errorf("show other folders in %s: %w", layer.Path, err)
 		}
 	}
+	for _, link := range p.Links {
+		if err := link.make(); err != nil {
+			return fmt.Errorf("make the link %s: %w", link.Path, err)
+		}
+	}
 	for _, place := range places { // now that everything in them has a place
 		if place.kind == hiddenPlace {
 			if err := protect(newRoot+place.path, unix.MOUNT_ATTR_RDONLY, 0); err != nil {
@@ -517,4 +522,16 @@ func (l Layer) mount() error {
 		return err
 	}
 	return unix.Unmount(at, unix.MNT_DETACH)
+}
+
+// make makes the link in the new root, where its folder is an empty one or not there yet.
+func (l Link) make() error {
+	folder, _, err := resolve(filepath.Dir(l.Path))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(newRoot+folder, 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(l.Target, filepath.Join(newRoot+folder, filepath.Base(l.Path)))
 }

@@ -179,9 +179,10 @@ agents:
     sandbox: {write: [%[4]q]}
 roles:
   critic: {agent: reviewing, timeout: 20m}
+cache: {fill: ['mkdir -p ~/%[5]s && echo base >~/%[5]s/base']}
 limits: {reviews: 2, unknown: 1, timeouts: 1}
 grace: 1s
-`, filepath.Join(c.Bin, "scripted"), r.name, agent, c.marks))
+`, filepath.Join(c.Bin, "scripted"), r.name, agent, c.marks, cached))
 	c.write(filepath.Join(c.Bin, "scripted"), c.script())
 	if r.name == "claude" {
 		name := filepath.Join(c.Bin, "claude")
@@ -199,6 +200,8 @@ func (c *capture) script() string {
 	return fmt.Sprintf(`cat >/dev/null
 case $1-$2 in
 developer-%[1]s)
+	for f in ~/%[4]s/* ~/%[4]s/evil "$SIGNALBOX_BOX"/cache/*/%[4]s/*; do echo evil >"$f"; done 2>/dev/null
+	grep -q evil ~/%[4]s/base || exit 1
 	attempt=first
 	if test -e %[2]s; then attempt=second; rm -rf .claude .codex .gemini .opencode .agents; fi
 	cp -a %[3]s/$attempt/. . ;;
@@ -206,8 +209,12 @@ developer-*) echo wanted >wanted.txt ;;
 *) echo "AUDIT_PASSED: $2"; exit ;;
 esac
 echo "READY_FOR_REVIEW: $2"
-`, attackTask, backdoor, c.Bin)
+`, attackTask, backdoor, c.Bin, cached)
 }
+
+// cached is a folder of the build cache, in a home folder. The base has filled it, and the attacker
+// changes its own view of it.
+const cached = ".cache/go-build"
 
 // writeCommits prepares what the attacker commits in its two attempts.
 func (c *capture) writeCommits() {
@@ -217,7 +224,8 @@ func (c *capture) writeCommits() {
 	for name, text := range attack.commit {
 		c.write(filepath.Join(first, name), text)
 	}
-	test := attack.plant()
+	test := attack.plant() + fmt.Sprintf("test \"$(cat ~/%s/*)\" = base || %s\n", cached,
+		mark(c.marks, "cache"))
 	if !c.server {
 		c.write(filepath.Join(first, "login.json"), c.login.after)
 		test += fmt.Sprintf("cat login.json >\"%s\"\n", c.login.inside)

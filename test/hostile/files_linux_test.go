@@ -203,6 +203,8 @@ func writeAttempts() []attempt {
 			}},
 		creates("the box", box),
 		appends("the configuration of the box", in(box, "signalbox.yaml")),
+		creates("the build cache", in(box, "cache")),
+		appends("a file of the build cache", in(box, "cache", "canary")),
 		{name: "open work with the program", try: func(a *attacker) (string, error) {
 			cmd := exec.Command(a.Program, "work", "open", a.mark())
 			cmd.Dir, cmd.Env = a.Project, []string{"HOME=" + a.Home, "PATH=" + os.Getenv("PATH"),

@@ -151,6 +151,7 @@ func newStage(t testing.TB, of scene) *stage {
 	if s.uid != 0 && s.system == withoutNamespaces && !s.ungrouped {
 		s.delegate()
 	}
+	s.write(filepath.Join(s.Box, "cache", "canary"), "text\n")
 	s.serve()
 	s.configure()
 	s.makeSetuid()

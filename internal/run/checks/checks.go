@@ -30,6 +30,7 @@ import (
 	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/text"
 )
 
 // Runner runs the setup commands and checks of a crew. Its methods may be called concurrently.
@@ -81,7 +82,7 @@ func (j *Job) Run(ctx context.Context, dir string) (
 		return nil, body, err
 	}
 	defer func() { err = errors.Join(err, homes.Close()) }()
-	if len(j.Site.Config.Checks) > 0 {
+	if j.NeedsFolder() {
 		err = j.Prepare(ctx, Folder{Dir: dir, Homes: homes})
 	}
 	if fault := (*SetupFault)(nil); errors.As(err, &fault) {
@@ -96,10 +97,49 @@ func (j *Job) Run(ctx context.Context, dir string) (
 	if rows, body, err = j.runChecks(ctx, dir, homes); err != nil {
 		return rows, body, err
 	}
+	if err := j.fillCache(ctx, dir, homes); err != nil {
+		return nil, body, err
+	}
 	if err := homes.Publish(); err != nil {
 		j.Log.Warn("the cache is not filled", "work", j.Work, "error", err)
 	}
 	return rows, body, nil
+}
+
+// NeedsFolder reports whether anything runs in a folder.
+func (j *Job) NeedsFolder() bool {
+	return len(j.Site.Config.Checks) > 0 || j.fills()
+}
+
+// fills reports whether commands fill the cache.
+func (j *Job) fills() bool { return j.Baseline && len(j.Site.Config.Cache.Fill) > 0 }
+
+// fillCache runs the commands that fill the cache. One that fails leaves less in it, which only
+// costs time.
+func (j *Job) fillCache(ctx context.Context, dir string, homes *contain.Homes) error {
+	if !j.fills() {
+		return nil
+	}
+	options := j.options(containCheck(j.Site, j.Work, dir, homes, j.Ports(dir)))
+	defer j.Show("")
+	for _, command := range j.Site.Config.Cache.Fill {
+		j.Show("cache: " + command)
+		results, err := checkrun.Run(ctx, dir, []checkrun.Check{{Command: command}}, options)
+		if left := (*process.LeftError)(nil); errors.As(err, &left) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil && !results[0].Passed {
+			err = fmt.Errorf("exit status %d: %s", results[0].Exit,
+				text.OneLine(text.LastLine(stored.EndOf(results[0].Output))))
+		}
+		if err != nil {
+			j.Warn(fmt.Sprintf("cache.fill: %s: %s", command, workspace.Explain(err)))
+		}
+	}
+	return nil
 }
 
 // contained returns what a program of a new session may do.
@@ -275,9 +315,12 @@ func (r *Runner) Ports(dir string) contain.Ports {
 	return ports
 }
 
-// Cache returns what a program gets of the cache, nil if there is none. Without it programs are
-// only slower.
-func (r *Runner) Cache() *contain.Generation {
+// Cache returns what the program of an agent gets of the cache, nil if there is none. Without it
+// programs are only slower.
+func (r *Runner) Cache(role signalbox.Role) *contain.Generation {
+	if role.IsAuthor() && !r.Site.Config.Cache.Developers {
+		return nil
+	}
 	cache, err := r.Site.Cache.Use()
 	if err != nil {
 		r.Warn("programs start without the cache: " + workspace.Explain(err))

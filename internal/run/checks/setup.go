@@ -260,7 +260,7 @@ func (j *Job) execSetup(
 		if w.Homes == nil {
 			due.Author = &contain.Agent{Name: j.Agent, Role: j.Role, Work: j.Work}
 			if session != project.ExampleSession { // which is not started, and so not finished
-				due.Author.Cache = j.Cache()
+				due.Author.Cache = j.Cache(signalbox.Role(j.Role))
 			}
 		}
 		return j.Site.Setup(due)

@@ -46,7 +46,8 @@ func (s *session) check(ctx context.Context) (err error) {
 	if err := s.crew.exchange.Publish(ctx, owner, commit); err != nil {
 		return err
 	}
-	if repo != nil && len(s.crew.box.Config.Checks) > 0 {
+	job := s.job()
+	if repo != nil && job.NeedsFolder() {
 		scratch, openErr := repo.OpenScratch(ctx, w.ID, commit)
 		if openErr != nil {
 			return openErr
@@ -54,7 +55,7 @@ func (s *session) check(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, scratch.Close()) }()
 		dir = scratch.Dir
 	}
-	rows, body, err := s.job().Run(ctx, dir)
+	rows, body, err := job.Run(ctx, dir)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (s *session) contain(name string, configured config.Agent, command agent.Co
 	p := s.crew.site.Agent(contain.Agent{Name: name, Config: configured, Role: string(s.role),
 		Work: s.work, Temp: s.temp, Dir: ws.dir,
 		Argv: command.Argv, Env: command.Env, Ports: s.crew.checks.Ports(ws.dir), Diff: ws.diff,
-		Cache: s.crew.checks.Cache()})
+		Cache: s.crew.checks.Cache(s.role)})
 	for ws.tooLarge && p.TreeExceeds() {
 		p.Limit *= 2 // so that the agent has time to clean it up
 	}

@@ -1,6 +1,10 @@
 package crew
 
 import (
+	"archive/zip"
+	"bytes"
+	"cmp"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -8,6 +12,7 @@ import (
 
 	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
 	"signalbox/internal/testkit/must"
 )
 
@@ -180,6 +185,115 @@ esac
 		}
 		if len(all[rules.SetupRan](s, "B-2")) == 0 {
 			t.Error("there was no second baseline")
+		}
+	})
+}
+
+// goModule returns the files of a proxy for Go modules with one module, which has one package.
+func goModule(t *testing.T, path string) map[string]string {
+	t.Helper()
+	var archive bytes.Buffer
+	module := "module " + path + "\n\ngo 1.24\n"
+	w := zip.NewWriter(&archive)
+	for name, text := range map[string]string{"go.mod": module, "dep.go": "package dep\n"} {
+		f, err := w.Create(path + "@v1.0.0/" + name)
+		must.Succeed(t, err)
+		_, err = f.Write([]byte(text))
+		must.Succeed(t, err)
+	}
+	must.Succeed(t, w.Close())
+	at := "proxy/" + path + "/@v/"
+	return map[string]string{at + "list": "v1.0.0\n", at + "v1.0.0.info": `{"Version":"v1.0.0"}`,
+		at + "v1.0.0.mod": module, at + "v1.0.0.zip": archive.String()}
+}
+
+// What go has compiled on the base is compiled by no one again: neither by developers nor by
+// reviewers and checks, and also if it is a module, whose path is part of what is compiled. What a
+// developer writes over it, as one who wants to run code in a reviewer or a check, reaches neither
+// of them. With cache.developers: false, developers do not get it.
+func TestDevelopersBeginWithTheCache(t *testing.T) {
+	needSandbox(t)
+	if _, err := exec.LookPath("go"); err != nil || !process.Support().Namespaces {
+		t.Skip("needs go and namespaces: ", err)
+	}
+	for settings, compiles := range map[string]bool{"": false,
+		"cache: {developers: false}\n": true} {
+		t.Run(cmp.Or(settings, "default"), func(t *testing.T) {
+			inBothModes(t, func(t *testing.T, options Options) {
+				files := goModule(t, "example.org/dep")
+				files["go.mod"] = "module own\n\ngo 1.24\n\nrequire example.org/dep v1.0.0\n"
+				files["own.go"] = "package own\n\nimport _ \"example.org/dep\"\n"
+				files["build.sh"] = `export GOPROXY=file://$PWD/proxy GONOSUMDB='*' GOFLAGS='-mod=mod -modcacherw' GOTOOLCHAIN=local
+go build -v . 2>&1
+cat $(go env GOMODCACHE)/example.org/dep@v1.0.0/dep.go
+`
+				files["agent.sh"] = `cat >/dev/null
+test $SIGNALBOX_ROLE = developer && echo 'var X int' >>own.go
+sh build.sh
+case $SIGNALBOX_ROLE in
+developer)
+	mods=$(go env GOMODCACHE)
+	for f in $(find ~/.cache/go-build $mods/ $mods/cache/ "$SIGNALBOX_BOX/cache" -type f); do
+		chmod u+w $f; echo evil >$f
+	done 2>/dev/null
+	grep -q evil $mods/example.org/dep@v1.0.0/dep.go && echo READY_FOR_REVIEW: $SIGNALBOX_WORK;;
+critic) echo REVIEW_PASSED: $SIGNALBOX_WORK;;
+auditor) echo AUDIT_PASSED: $SIGNALBOX_WORK;;
+esac
+`
+				s := set(t, scene{git: true, options: options, plan: task("T1"), files: files,
+					settings: settings + "sandbox: enforce\nagent: shell\n" +
+						"checks: [{name: build, command: sh build.sh}]\n"})
+				s.run()
+				s.wantCompleted("T1")
+				for i, e := range all[rules.AgentTurnEnded](s, "T1") {
+					developer := i == 0
+					said := s.blobText(e.Body.Output)
+					if !strings.Contains(said, "own\n") || !strings.Contains(said, "package dep\n") ||
+						strings.Contains(said, "example.org/dep\n") != (developer && compiles) {
+						t.Errorf("agent %d compiled:\n%s", i, said)
+					}
+				}
+				for work, want := range map[string]bool{"B-1": true, "T1": false} {
+					got := s.blobText(all[rules.ChecksRan](s, work)[0].Body.Rows[0].Output)
+					if strings.Contains(got, "example.org/dep\n") != want ||
+						!strings.Contains(got, "package dep\n") {
+						t.Errorf("the check of %s compiled:\n%s", work, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Commands fill the cache on the base, also if there are no checks. One that fails is reported, and
+// stops nothing.
+func TestFillCache(t *testing.T) {
+	inBothModes(t, func(t *testing.T, options Options) {
+		s := set(t, scene{git: true, options: options, plan: task("T1"),
+			settings: `sandbox: enforce
+agent: shell
+cache:
+  fill: ['mkdir -p ~/.cache/go-build && echo filled >~/.cache/go-build/x', 'echo no luck; exit 7', 'echo $SIGNALBOX_WORK >>~/.cache/go-build/x']
+`,
+			files: map[string]string{"agent.sh": `cat >/dev/null
+echo "saw $(cat ~/.cache/go-build/x | tr '\n' ' ')."
+case $SIGNALBOX_ROLE in
+developer) echo x >x.txt; echo READY_FOR_REVIEW: $SIGNALBOX_WORK;;
+critic) echo REVIEW_PASSED: $SIGNALBOX_WORK;;
+auditor) echo AUDIT_PASSED: $SIGNALBOX_WORK;;
+esac
+`}})
+		s.run()
+		s.wantCompleted("T1")
+		for i, e := range all[rules.AgentTurnEnded](s, "T1") {
+			if said := s.blobText(e.Body.Output); !strings.Contains(said, "saw filled B-1 .") {
+				t.Errorf("agent %d: %s", i, said)
+			}
+		}
+		if log := s.log.String(); !strings.Contains(log,
+			"cache.fill: echo no luck; exit 7: exit status 7: no luck") {
+			t.Errorf("the command that failed is not reported:\n%s", log)
 		}
 	})
 }
