@@ -27,7 +27,8 @@ const maxCache = 4 << 30
 // cacheFolders are what build tools keep between two builds, in the home folder.
 var cacheFolders = []string{
 	goCache, "Library/Caches/go-build", goModules,
-	".npm/_cacache", ".local/share/pnpm/store", "Library/pnpm/store", ".cache/yarn",
+	".npm/_cacache", ".cache/pnpm", ".local/share/pnpm/store", "Library/Caches/pnpm",
+	"Library/pnpm/store", ".cache/yarn",
 	".yarn/berry/cache", ".bun/install/cache",
 	".cache/pip", "Library/Caches/pip", ".cache/uv",
 	".cargo/registry", ".cargo/git",

@@ -322,7 +322,10 @@ func (b *builder) useHome(h home) {
 	join := func(names ...string) string { return filepath.Join(append([]string{folder}, names...)...) }
 	b.p.Env = append(b.p.Env, "HOME="+folder, "XDG_CONFIG_HOME="+join(".config"), "XDG_DATA_HOME="+
 		join(".local", "share"),
-		"XDG_STATE_HOME="+join(".local", "state"), "XDG_CACHE_HOME="+join(".cache"))
+		"XDG_STATE_HOME="+join(".local", "state"), "XDG_CACHE_HOME="+join(".cache"),
+		// Otherwise pnpm notices that the home folder is on another file system than the working
+		// copy, and keeps its packages there.
+		"PNPM_CONFIG_STORE_DIR="+join(".local", "share", "pnpm", "store"))
 	b.useModules(join(goModules))
 	b.useToolchains()
 }

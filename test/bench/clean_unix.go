@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,8 +40,131 @@ on auditor *:
 // compareClean measures a check in a home folder that is new each time: go test of a small package
 // that each task changes, beside the same command by hand in a new folder with the user's cache.
 func compareClean(s settings) error {
-	return s.withProgram("clean",
-		func(dir, program string) error { return timeChecks(s, dir, program) })
+	return s.withProgram("clean", func(dir, program string) error {
+		err := timeChecks(s, filepath.Join(dir, "checks"), program)
+		return errors.Join(err, timePlan(filepath.Join(dir, "plan"), program))
+	})
+}
+
+// buildingAgents are like changingAgents. The developer and the critic build and test the package,
+// as real ones do.
+var buildingAgents = strings.NewReplacer(">task.go\n", ">{task}.go && go build ./... && go test ./...\n",
+	"on critic *:\n", "on critic *:\n    run go test ./...\n",
+	"const task", "const {task}").Replace(changingAgents)
+
+// usedModule is a module that this program uses, so that it is on this machine.
+const usedModule = "github.com/goccy/go-yaml"
+
+// packageWithModule returns the files of smallPackage with one more, which uses usedModule.
+func packageWithModule(dir string) (map[string]string, error) {
+	files := maps.Clone(smallPackage)
+	files["text.go"] = fmt.Sprintf("package small\n\nimport %q\n\n"+
+		"// YAML encodes words.\nfunc YAML(words ...string) ([]byte, error) { return yaml.Marshal(words) }\n",
+		usedModule)
+	info, _ := debug.ReadBuildInfo()
+	at := slices.IndexFunc(info.Deps, func(m *debug.Module) bool { return m.Path == usedModule })
+	if at < 0 {
+		return nil, errors.New("this program does not use " + usedModule)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	get := exec.Command("go", "get", usedModule+"@"+info.Deps[at].Version)
+	get.Dir, get.Env = dir, append(os.Environ(), "GOPROXY=off", "GONOSUMDB=*")
+	if out, err := get.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go get: %w: %s", err, out)
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		files[name] = string(text)
+	}
+	return files, nil
+}
+
+// timePlan measures a plan of two tasks, from start to end, beside the same commands by hand. The
+// first plan fills the cache of the box.
+func timePlan(dir, program string) error {
+	files, err := packageWithModule(filepath.Join(dir, "module"))
+	if err != nil {
+		return err
+	}
+	site, err := makeRunSite(dir, program, 2, 2, func(i int) string { return fmt.Sprint("T", i+1) },
+		buildingAgents, "checks: [{name: unit, command: go test ./...}]\n", files)
+	if err != nil {
+		return err
+	}
+	run := func(plan string) (float64, error) {
+		progress("clean: %s", plan)
+		start := time.Now()
+		err := site.command(site.repo(), nil, program, "run", plan, "--no-wait", "--plain")
+		return time.Since(start).Seconds(), err
+	}
+	first, err := run("plan.md")
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(site.repo(), "plan.md"))
+	if err != nil {
+		return err
+	}
+	again := strings.ReplaceAll(string(text), "Task T", "Task U")
+	if err := os.WriteFile(filepath.Join(site.repo(), "again.md"), []byte(again), 0o600); err != nil {
+		return err
+	}
+	second, err := run("again.md")
+	if err != nil {
+		return err
+	}
+	byHand, err := site.planByHand()
+	if err != nil {
+		return err
+	}
+	var t table
+	t.row("two tasks, with all builds and tests", "s", "× by hand", "goal")
+	row := func(name string, seconds float64, goal string) {
+		t.row(name, fmt.Sprintf("%.2f", seconds), fmt.Sprintf("%.2f", seconds/byHand), goal)
+	}
+	row("the same commands by hand, with a warm cache", byHand, "")
+	row("first plan of a box", first, "")
+	row("second plan", second, formatGoal("≤ 1.5 × by hand", second <= 1.5*byHand))
+	t.print("A plan of two tasks")
+	return nil
+}
+
+// planByHand returns how long the commands of two tasks take one after the other, in seconds: those
+// of the developer, and the tests of the check, the critic and the merge, each in a new checkout.
+// An earlier round warms the cache.
+func (s *runSite) planByHand() (seconds float64, err error) {
+	test := []string{"go", "test", "./..."}
+	for round := range 2 {
+		start := time.Now()
+		for task := range 2 {
+			write := fmt.Sprintf("printf 'package small\n\nconst H%[1]d%[2]d = \"\"\n' >H%[1]d%[2]d.go",
+				round, task)
+			commands := [][]string{{"sh", "-c", write}, {"go", "build", "./..."}, test}
+			for step := range 4 {
+				tree := filepath.Join(s.dir, fmt.Sprint("hand", round, task, step))
+				err := s.commands([][]string{{"git", "worktree", "add", "-q", "--detach", tree}})
+				for _, command := range commands {
+					err = errors.Join(err, s.command(tree, nil, command...))
+				}
+				if err != nil {
+					return 0, err
+				}
+				commands = [][]string{test}
+			}
+		}
+		seconds = time.Since(start).Seconds()
+	}
+	return seconds, nil
 }
 
 func timeChecks(s settings, dir, program string) error {
