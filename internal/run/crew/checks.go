@@ -211,23 +211,6 @@ func (s *session) saveByHand(ctx context.Context) (string, error) {
 	return commit, err
 }
 
-// job returns what runs the setup commands and checks of the session.
-func (s *session) job() *checks.Job {
-	task := s.workItem().Task
-	j := &checks.Job{Runner: s.crew.checks, Work: s.work, Role: string(s.role), Put: s.put,
-		Show:     s.live,
-		Baseline: task != nil && task.Kind == rules.KindBaseline, EndWithLease: s.endWithLease}
-	if task != nil && len(s.crew.box.Config.Setup) > 0 {
-		j.Agent = s.agentName()
-	}
-	j.Report = func(report rules.ReportSetup) error {
-		report.Session, report.Epoch = s.id, s.epoch
-		_, err := s.submit(report)
-		return asLeaseLost(err)
-	}
-	return j
-}
-
 // falseClaims compares the developer's table of check results with the real ones, and returns a
 // line for each difference.
 func (c *Crew) falseClaims(ctx context.Context, claimed signalbox.Hash,

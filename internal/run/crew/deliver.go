@@ -2,7 +2,6 @@ package crew
 
 import (
 	"context"
-	"fmt"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
@@ -105,15 +104,6 @@ func (s *session) commitText(ctx context.Context, w *rules.Work) (string, error)
 	}
 	return workspace.CommitText(mergeMessage(w), body(stored.Body(claim)).first("Summary", "text")),
 		nil
-}
-
-// saveMessage returns what the commit says that a turn of an author ends with.
-func (s *session) saveMessage(t *turn) string {
-	if t.signal.Name != signalbox.NameReadyForReview {
-		return fmt.Sprintf("%s: %s", s.work, s.role)
-	}
-	return workspace.CommitMessage(s.work, mergeMessage(s.workItem()),
-		body(decoded(t.signal.Body)).first("Summary", "text"))
 }
 
 // removeCompleted removes the worktree of the session's work if it is completed.

@@ -186,20 +186,6 @@ func sinceResume(u signalbox.Usage, id string, last *rules.Thread,
 	return u
 }
 
-// allowance returns what the turn may still use, and after how much it must report that.
-func (s *session) allowance() (left, report rules.Budget) {
-	s.crew.box.Engine.View(
-		func(state *rules.State) { left, report = state.Allowance(s.work, s.role, time.Now()) })
-	return left, report
-}
-
-// overspent returns the cap that ends the session, "" if it may continue.
-func (s *session) overspent() (limit rules.Cap) {
-	s.crew.box.Engine.View(
-		func(state *rules.State) { limit = state.Overspent(s.work, s.role, time.Now()) })
-	return limit
-}
-
 // report tells the rules what the turn has used, if that is enough to matter. It returns the cap
 // that the turn has reached, and how long the turn may continue before it must report again; zero
 // means any time.

@@ -2,7 +2,6 @@ package crew
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ import (
 //	run            keeps the lease alive and releases it at the end
 //	attempt        takes the work lock of this machine
 //	runAgent       opens the workspace and the session's socket, and runs turn after turn
-//	runTurn        one run of the agent's program (turn.go): prompt, start, listen, save, report
+//	runTurn        one run of the agent's program (turnrun.go): prompt, start, listen, save, report
 //
 // CI and merger sessions run the checks or merge instead of running an agent (checks.go).
 
@@ -129,75 +128,6 @@ func (s *session) attempt(ctx context.Context) (err error) {
 		return s.merge(ctx)
 	}
 	return s.runAgent(ctx)
-}
-
-// runAgent runs the agent turn after turn, until a signal moves the work or the agent fails.
-func (s *session) runAgent(ctx context.Context) (err error) {
-	ws, err := s.openWorkspace(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ws.close()) }()
-	closeSocket, err := s.openSocket()
-	if err != nil {
-		return err
-	}
-	defer closeSocket()
-	remaining := s.crew.timeout(s.role, s.workItem().Task.Expert)
-	last := lastTurn{cleanupNote: ws.cleanupNote}
-	for {
-		if reached := s.overspent(); reached != "" { // no turn starts
-			s.release(ctx, reached.Reason())
-			return nil
-		}
-		began := time.Now()
-		answer, t, err := s.runTurn(ctx, ws, remaining, last)
-		remaining -= time.Since(began)
-		switch {
-		case errors.Is(err, errNotResumed):
-			last = lastTurn{cleanupNote: last.cleanupNote, noResume: true}
-		case err != nil:
-			return err
-		case answer.Parked:
-			if err := s.waitUntilUnparked(ctx); err != nil {
-				return err
-			}
-			last = lastTurn{parked: true}
-		case answer.Again:
-			last = lastTurn{advice: t.advice, output: t.tail, again: true, progressed: t.progressed}
-		default:
-			return nil
-		}
-	}
-}
-
-// mayContinue reports whether the agent may continue after a turn without a result in which it
-// reported progress. An agent that does nothing else is treated like one without a valid signal.
-func (s *session) mayContinue() bool {
-	s.continued++
-	return s.continued <= s.crew.box.Config.Limits.Unknown
-}
-
-// waitUntilUnparked waits until the agent can get what it asked for and a slot is free.
-func (s *session) waitUntilUnparked(ctx context.Context) error {
-	for {
-		answer, err := s.crew.box.Engine.DoPatiently(ctx, nil,
-			rules.ResumeSession{Session: s.id, Epoch: s.epoch})
-		if !errors.Is(err, rules.ErrNothingToClaim) {
-			s.agent = cmp.Or(answer.Agent, s.agent)
-			return asLeaseLost(err)
-		}
-		var timer <-chan time.Time
-		if parked := s.workItem().Task.Parked; parked != nil && time.Until(parked.Until) > 0 {
-			timer = time.After(time.Until(parked.Until))
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-s.wake:
-		case <-timer:
-		}
-	}
 }
 
 // retry calls f, with increasing pauses, until it succeeds, returns a permanent error, or the
@@ -389,4 +319,21 @@ func (s *session) live(line string) {
 	if s.crew.opts.Live != nil {
 		s.crew.opts.Live(agent.Activity{Work: s.work, Session: s.id, Role: s.role, Text: line})
 	}
+}
+
+// job returns what runs the setup commands and checks of the session.
+func (s *session) job() *checks.Job {
+	task := s.workItem().Task
+	j := &checks.Job{Runner: s.crew.checks, Work: s.work, Role: string(s.role), Put: s.put,
+		Show:     s.live,
+		Baseline: task != nil && task.Kind == rules.KindBaseline, EndWithLease: s.endWithLease}
+	if task != nil && len(s.crew.box.Config.Setup) > 0 {
+		j.Agent = s.agentName()
+	}
+	j.Report = func(report rules.ReportSetup) error {
+		report.Session, report.Epoch = s.id, s.epoch
+		_, err := s.submit(report)
+		return asLeaseLost(err)
+	}
+	return j
 }

@@ -385,12 +385,6 @@ func (sup *supervisor) signalLines() string {
 	return strings.Join(lines, " | ")
 }
 
-// isLastChance reports whether the rules would end the lease after one more turn without a valid
-// signal.
-func (s *session) isLastChance() bool {
-	return s.workItem().Task.Counts.Unknown+1 >= s.crew.box.Config.Limits.Unknown
-}
-
 // dotTerminated ends a prompt with a line that contains only a full stop, so that an interactive
 // program knows where the prompt ends. Such a line within the prompt gets a second full stop.
 func dotTerminated(prompt []byte) []byte {

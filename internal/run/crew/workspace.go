@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/checks"
@@ -112,17 +113,6 @@ func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip strin
 		err = fmt.Errorf("%w: %w", errLeaseLost, err)
 	}
 	return err
-}
-
-// conflicts returns what finds and reports the conflicts of the session's task.
-func (s *session) conflicts() *conflicts.Resolver {
-	return &conflicts.Resolver{Config: s.crew.box.Config, Repo: s.crew.project.Repo,
-		Exchange: s.crew.exchange, Work: s.work, Put: s.put,
-		Moved: s.recordMovedBranch, Report: func(found rules.Conflict) (rules.Answer, error) {
-			answer, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch,
-				Conflict: found})
-			return answer, asLeaseLost(err)
-		}}
 }
 
 // startStacked puts a new worktree on the work that it builds on, if that is not on the base
@@ -287,60 +277,23 @@ func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace,
 	return err
 }
 
-// removeWorktree removes the worktree of completed work, and what its agents and checks have kept.
-func (c *Crew) removeWorktree(ctx context.Context, work string) {
-	if err := c.closeWork(ctx, work); err != nil {
-		c.log.Warn("cannot remove the worktree of completed work", "work", work, "error", err)
-	}
-	if err := c.removeState(work); err != nil {
-		c.log.Warn("cannot remove the files of agents of completed work", "work", work, "error",
-			err)
-	}
-}
-
-// closeWork removes the worktree of completed work, and its branch unless it was delivered there.
-func (c *Crew) closeWork(ctx context.Context, work string) error {
-	var d *rules.DeliveredTask
-	c.box.Engine.View(func(s *rules.State) {
-		if w, known := s.Work(work); known && w.Task != nil {
-			d = w.Task.Delivered
+// limitSize returns a function that saves a working copy only if it is not larger than limits.tree.
+// Otherwise an agent must clean it up.
+func (s *session) limitSize(dir string, save func(context.Context, string) (string,
+	error)) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, message string) (string, error) {
+		c := s.crew.box.Config
+		if c.Limits.Tree > 0 && contain.Exceeds(dir, int64(c.Limits.Tree), s.crew.box.Dir) {
+			return "", &signalbox.Error{Code: signalbox.CodeConflict, Err: tooLarge(c),
+				Hint: "remove files that do not belong to the project"}
 		}
-	})
-	if d != nil && d.Request == "" {
-		if err := c.exchange.Obtain(ctx, work, d.Tip, d.Commit); err != nil {
-			return err
-		}
-		return c.project.Repo.CloseDelivered(ctx, work, d.Tip, d.Commit)
-	}
-	return c.project.Repo.Close(ctx, work)
-}
-
-// restoreBranch puts the branch of the session's task back on the commit that counts, and records
-// if somebody moved it elsewhere. What counts is on the ledger, so a failure is only logged.
-func (s *session) restoreBranch(ctx context.Context, commit string, expected ...string) {
-	if !s.crew.exchange.HasLatest(s.workItem(), s.epoch) { // what is here, if anything, is old
-		return
-	}
-	tree, err := s.crew.project.Repo.Open(ctx, s.work)
-	if err == nil {
-		found := ""
-		found, err = tree.Restore(ctx, commit, expected...)
-		s.recordMovedBranch(commit, found)
-	}
-	if err != nil && ctx.Err() == nil {
-		s.crew.log.Warn("cannot restore the branch; its recorded commit counts", "work", s.work,
-			"error", workspace.Explain(err))
+		return save(ctx, message)
 	}
 }
 
-// recordMovedBranch records that the branch of the session's task was found at another commit than
-// expected; "" means that it was not.
-func (s *session) recordMovedBranch(expected, found string) {
-	if found == "" {
-		return
-	}
-	if _, err := s.submit(rules.ReportBranch{Session: s.id, Epoch: s.epoch, Expected: expected,
-		Found: found}); err != nil && !isRefusal(err) {
-		s.crew.log.Warn("cannot record that a branch was moved", "work", s.work, "error", err)
-	}
+// errTooLarge means that a working copy is larger than limits.tree.
+var errTooLarge = errors.New("the working copy is larger")
+
+func tooLarge(c *config.Config) error {
+	return fmt.Errorf("%w than %s (limits.tree)", errTooLarge, c.Limits.Tree)
 }
