@@ -120,12 +120,9 @@ func (s *session) attempt(ctx context.Context) (err error) {
 	defer func() { afterLeft(err, func() { lock.Release() }) }()
 	switch s.role {
 	case signalbox.RoleCI:
-		if s.workItem().Task == nil {
-			return s.checkByHand(ctx)
-		}
-		return s.check(ctx)
+		return (&checksRun{s, taskBranch{s}}).carryOut(ctx)
 	case signalbox.RoleMerger:
-		return s.merge(ctx)
+		return newMerge(s).carryOut(ctx)
 	}
 	return s.runAgent(ctx)
 }

@@ -107,7 +107,7 @@ func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip strin
 	}
 	base, err := s.crew.stack.Start(ctx, s.work, base)
 	if err == nil {
-		err = s.conflicts().MergeBase(ctx, tree, task, tip, base)
+		err = taskBranch{s}.conflicts().MergeBase(ctx, tree, task, tip, base)
 	}
 	if errors.Is(err, conflicts.ErrAsked) {
 		err = fmt.Errorf("%w: %w", errLeaseLost, err)
