@@ -28,7 +28,7 @@ const maxTranscript = 64 << 20
 // listener receives the output of an agent's program: it stores it, finds the signals, and reports
 // the urgent ones at once.
 type listener struct {
-	session     *session
+	run         *agentRun
 	format      signalbox.Format
 	interactive bool
 	key         string // that signals must have; "" if they need none
@@ -95,14 +95,14 @@ func createTranscript(name string, secret bool) (*os.File, error) {
 	return file, err
 }
 
-func newListener(s *session, format signalbox.Format, interactive bool,
+func newListener(run *agentRun, format signalbox.Format, interactive bool,
 	key string) (*listener, error) {
-	file, err := createTranscript(agent.LiveTranscript(s.crew.box.Dir, s.id), key != "")
+	file, err := createTranscript(agent.LiveTranscript(run.crew.box.Dir, run.id), key != "")
 	if err != nil {
 		return nil, err
 	}
 	return &listener{
-		session: s, format: format, interactive: interactive, key: key,
+		run: run, format: format, interactive: interactive, key: key,
 		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key,
 			Excerpt: tailSize}), file: file, partial: -1,
 		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1),
@@ -187,7 +187,7 @@ func (l *listener) reportConversation() {
 	if l.conversation = id; id == "" || !rules.IsConversation(id) {
 		return
 	}
-	s := l.session
+	s := l.run
 	if _, err := s.try(rules.ReportConversation{Session: s.id, Epoch: s.epoch,
 		ID: id}); err != nil && !isRefusal(err) {
 		s.crew.log.Warn("cannot record the session of an agent program", "work", s.work, "error",
@@ -217,7 +217,7 @@ func (l *listener) scan(p []byte) {
 // objection do not advance the work. The caller holds mu.
 func (l *listener) endTurn() {
 	l.turns++
-	said := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
+	said := resolve(slices.Clone(l.signals), l.run.role, l.run.work)
 	if l.objection == nil && said.Name != signalbox.NameUnknown && !said.Passing() {
 		l.objection = &said
 	}
@@ -251,7 +251,7 @@ func (l *listener) submitExit(signal *signalbox.ExitSignal,
 // something, too. A submitted exit signal that agrees with the agent's verdict is part of the
 // result. The caller holds mu.
 func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, submitted []byte) {
-	said = resolve(signals, l.session.role, l.session.work)
+	said = resolve(signals, l.run.role, l.run.work)
 	if l.submitted == nil {
 		return said, nil
 	}
@@ -260,7 +260,7 @@ func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, s
 	case said.Exit != nil, said.Refused != "", l.contradicted && said.Name != signalbox.NameUnknown:
 		return said, nil
 	case said.Name != signalbox.NameUnknown:
-		both := transcript.Resolve([]signalbox.Signal{said, exit}, l.session.role, l.session.work)
+		both := transcript.Resolve([]signalbox.Signal{said, exit}, l.run.role, l.run.work)
 		if both.Name != said.Name {
 			return said, nil
 		}
@@ -279,10 +279,10 @@ func (l *listener) nearMiss(said signalbox.Signal) (near signalbox.Signal, ok bo
 	if said.Name != signalbox.NameUnknown || said.Refused != "" || said.Detail != "" {
 		return near, false
 	}
-	if near, ok = l.scanner.NearMiss(l.session.role, l.session.work); !ok {
+	if near, ok = l.scanner.NearMiss(l.run.role, l.run.work); !ok {
 		return near, false
 	}
-	if near.Dialect == signalbox.DialectExit && !l.session.crew.opts.ExitSignals {
+	if near.Dialect == signalbox.DialectExit && !l.run.crew.opts.ExitSignals {
 		near.Refused, near.Detail = signalbox.ReasonUnknownType, transcript.ErrExitDisabled.Error()
 	}
 	near.Detail = ifMeant(near, near.Detail)
@@ -295,7 +295,7 @@ func (l *listener) nearMiss(said signalbox.Signal) (near signalbox.Signal, ok bo
 func (l *listener) handlePartial(sig signalbox.Signal) {
 	l.partial = sig.Offset
 	written := l.bytes
-	if transcript.RefusalReason(sig, l.session.role, l.session.work) != "" {
+	if transcript.RefusalReason(sig, l.run.role, l.run.work) != "" {
 		return
 	}
 	switch {
@@ -303,9 +303,9 @@ func (l *listener) handlePartial(sig signalbox.Signal) {
 		l.reportFiles(sig)
 	case sig.Name == signalbox.NameCheckpoint:
 		l.noteCheckpoint(sig)
-		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
+		time.AfterFunc(l.run.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
 	case sig.Name == signalbox.NameExpertRequest:
-		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
+		time.AfterFunc(l.run.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
 	}
 }
 
@@ -354,7 +354,7 @@ func (l *listener) finishPartial(sig signalbox.Signal, written int64) {
 		l.reportUrgent(l.withBody(sig))
 	case l.bytes != written: // more of it arrived
 		written := l.bytes
-		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
+		time.AfterFunc(l.run.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
 	default:
 		trySend(l.mustPark) // the program ends, which completes the body
 	}
@@ -408,7 +408,7 @@ func (l *listener) verdict() (valid, tried bool, fields rules.SignalFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) &&
-		transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
+		transcript.RefusalReason(l.localize(pending), l.run.role, l.run.work) == "" {
 		return true, true, rules.SignalFields{}
 	}
 	resolved, _ := l.resolve(slices.Clone(l.signals))
@@ -444,11 +444,11 @@ func (l *listener) hasVerdict() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) &&
-		transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
+		transcript.RefusalReason(l.localize(pending), l.run.role, l.run.work) == "" {
 		return true
 	}
-	return resolve(slices.Clone(l.signals), l.session.role,
-		l.session.work).Name != signalbox.NameUnknown
+	return resolve(slices.Clone(l.signals), l.run.role,
+		l.run.work).Name != signalbox.NameUnknown
 }
 
 // progressedIn reports whether the agent reported progress or asked for a file in a turn, and not
@@ -479,8 +479,8 @@ func trySend(c chan struct{}) {
 func (l *listener) localize(sig signalbox.Signal) signalbox.Signal {
 	sig = hideKeyInSignal(sig, l.key)
 	row, _ := signalbox.LineSignalNamed(sig.Name)
-	if row.Argument == signalbox.TaskArgument && slices.Contains(l.session.names, sig.TaskID) {
-		sig.TaskID = l.session.work
+	if row.Argument == signalbox.TaskArgument && slices.Contains(l.run.names, sig.TaskID) {
+		sig.TaskID = l.run.work
 	}
 	return sig
 }
@@ -490,7 +490,7 @@ func (l *listener) localize(sig signalbox.Signal) signalbox.Signal {
 func (l *listener) collect(signals []signalbox.Signal) {
 	for _, sig := range signals {
 		sig = l.localize(sig)
-		if sig.Dialect == signalbox.DialectExit && sig.Taken() && !l.session.crew.opts.ExitSignals {
+		if sig.Dialect == signalbox.DialectExit && sig.Taken() && !l.run.crew.opts.ExitSignals {
 			sig.Refused, sig.Detail = signalbox.ReasonUnknownType,
 				transcript.ErrExitDisabled.Error()
 		}
@@ -508,7 +508,7 @@ func (l *listener) collect(signals []signalbox.Signal) {
 			l.reportFiles(sig)
 		case sig.Name != signalbox.NameExpertRequest:
 			l.reportUrgent(sig)
-		case !l.parked && transcript.RefusalReason(sig, l.session.role, l.session.work) == "":
+		case !l.parked && transcript.RefusalReason(sig, l.run.role, l.run.work) == "":
 			// it is reported after the agent's work is saved, so that the expert can see that
 			trySend(l.mustPark)
 		}
@@ -528,7 +528,7 @@ func (l *listener) reportFiles(sig signalbox.Signal) {
 
 // reportUrgent reports a signal to the rules while the agent runs. The caller holds mu.
 func (l *listener) reportUrgent(sig signalbox.Signal) {
-	s := l.session
+	s := l.run
 	if l.abandoned || transcript.RefusalReason(sig, s.role, s.work) != "" {
 		return // it is not awaited, or it is recorded as refused at the end of the turn
 	}
@@ -542,7 +542,7 @@ func (l *listener) reportUrgent(sig signalbox.Signal) {
 	if sig.Name == signalbox.NameCheckpoint {
 		report.Fields, err = extract(sig, s.put)
 	} else {
-		err = s.addBody(&report, sig)
+		err = addBody(&report, sig, s.put)
 	}
 	if err != nil {
 		s.crew.log.Warn("cannot store a signal", "work", s.work, "error", err)
@@ -596,7 +596,7 @@ func (l *listener) finish(session context.Context, t *turn) error {
 		return fmt.Errorf("store the agent's output: %w", l.err)
 	}
 	var err error
-	if t.output, err = l.session.store(l.file); err != nil {
+	if t.output, err = l.run.store(l.file); err != nil {
 		return err
 	}
 	t.signal, t.submitted = l.resolve(l.signals)

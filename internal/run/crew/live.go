@@ -24,7 +24,7 @@ const maxPublished = 16
 // passes only complete ones, and several, because not every object is about what the agent does.
 // Options.Tools gets the tool calls in all of them. The caller holds mu.
 func (l *listener) publish(p []byte) {
-	opts := &l.session.crew.opts
+	opts := &l.run.crew.opts
 	if opts.Live == nil && opts.Tools == nil {
 		return
 	}
@@ -42,7 +42,7 @@ func (l *listener) publish(p []byte) {
 	}
 	for _, text := range texts[max(0, len(texts)-maxPublished):] {
 		if text != "" && len(text) <= maxLine {
-			l.session.live(hideKey(text, l.key))
+			l.run.live(hideKey(text, l.key))
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (l *listener) publishTools(objects []string) {
 		entries, _ := agentformat.ParseEntries([]byte(object))
 		for _, e := range entries {
 			if e.Kind == agentformat.EntryToolCall || e.Kind == agentformat.EntryToolResult {
-				l.session.crew.opts.Tools(agent.ToolUse{Work: l.session.work, Session: l.session.id,
+				l.run.crew.opts.Tools(agent.ToolUse{Work: l.run.work, Session: l.run.id,
 					Tool: e.Tool, Call: e.Call,
 					Result: e.Kind == agentformat.EntryToolResult, Failed: e.Failed, Took: e.Took})
 			}

@@ -12,84 +12,105 @@ import (
 	"signalbox/internal/run/agent"
 )
 
+// turnReport tells the rules how a turn ended and what it said.
+type turnReport struct {
+	*agentRun
+	turn     *turn
+	ended    *rules.Turn // what is recorded of it
+	refusals []rules.RefusedSignal
+}
+
 // report tells the rules how the turn ended and what it said.
-func (s *session) report(t *turn) (rules.Answer, error) {
-	l := t.listener
-	result := t.result()
-	ended := &result
-	ended.Messages = s.told
-	refusals := l.refusals(t.signal)
+func (a *agentRun) report(t *turn) (rules.Answer, error) {
+	ended := t.result()
+	ended.Messages = a.told
+	return (&turnReport{a, t, &ended, t.listener.refusals(t.signal)}).send()
+}
+
+func (r *turnReport) send() (rules.Answer, error) {
+	t, l := r.turn, r.turn.listener
 	name := t.signal.Name
 	failure, crashed := t.crashed()
 	until, limited := l.rateLimit(time.Now())
 	trouble, message := t.trouble()
 	limited = limited || trouble == agent.TroubleLimit
 	hasVerdict := t.cause == "" && name != signalbox.NameUnknown && !crashed
-	fail := func(f rules.ReportFailure) (rules.Answer, error) {
-		ended.Messages = nil // the next agent gets them
-		f.Session, f.Epoch, f.Turn = s.id, s.epoch, ended
-		_, err := s.submit(f)
-		return rules.Answer{}, asLeaseLost(err)
-	}
-	report := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Blob: t.output, Refused: refusals,
-		Turn: ended}
 	switch {
 	case l.parked: // the signal was reported while the agent ran
-		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: *ended,
-			Refused: refusals})
-		return rules.Answer{Parked: true}, asLeaseLost(err)
+		return rules.Answer{Parked: true}, r.endTurn()
 	case name == signalbox.NameExpertRequest: // signalbox ends an agent that keeps running
-		return s.reportSignal(report, t.signal)
+		return r.signal(nil)
 	case !hasVerdict && limited:
-		return fail(rules.ReportFailure{Cause: rules.FailRateLimit, Until: until})
+		return r.failure(rules.ReportFailure{Cause: rules.FailRateLimit, Until: until})
 	case !hasVerdict && trouble != "":
-		configured := s.crew.box.Config.AgentNamed(s.agentName())
-		return fail(rules.ReportFailure{Cause: rules.FailCause(trouble),
+		configured := r.crew.box.Config.AgentNamed(r.agentName())
+		return r.failure(rules.ReportFailure{Cause: rules.FailCause(trouble),
 			Detail: hideKey(message, l.key),
 			Advice: agent.Advice(configured.Preset, configured.BaseURL, trouble)})
 	case t.cause == rules.FailProgram:
-		return fail(rules.ReportFailure{Cause: t.cause, Detail: t.advice, Advice: t.remedy})
+		return r.failure(rules.ReportFailure{Cause: t.cause, Detail: t.advice, Advice: t.remedy})
 	case t.cause != "":
-		return fail(rules.ReportFailure{Cause: t.cause, Detail: t.advice})
+		return r.failure(rules.ReportFailure{Cause: t.cause, Detail: t.advice})
 	case crashed:
-		return fail(rules.ReportFailure{Cause: rules.FailCrash, Detail: t.describeCrash(failure)})
-	case t.progressed && s.mayContinue():
-		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: *ended,
-			Refused: refusals})
-		return rules.Answer{Again: true}, asLeaseLost(err)
+		return r.failure(rules.ReportFailure{Cause: rules.FailCrash,
+			Detail: t.describeCrash(failure)})
+	case t.progressed && r.mayContinue():
+		return rules.Answer{Again: true}, r.endTurn()
 	case name == signalbox.NameUnknown:
 		t.progressed = false
-		return s.reportUnknown(report, t)
+		return r.unknown()
 	case t.signal.Dialect == signalbox.DialectExit:
-		exit, err := s.exit(t)
-		if err != nil {
-			return rules.Answer{}, err
-		}
-		exit.Turn, exit.Refused = ended, refusals
-		answer, err := s.submit(*exit)
-		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) &&
-			refused.Reason != signalbox.ReasonStaleLease {
-			t.advice = refused.Msg
-			return s.reportUnknown(report, t)
-		}
-		return answer, asLeaseLost(err)
+		return r.exit()
 	}
 	if advice := missingFindings(t.signal); advice != "" {
 		t.advice = advice
-		return s.reportUnknown(report, t)
+		return r.unknown()
 	}
-	if t.signal.Exit != nil {
-		var err error
-		if report.Exit, err = s.exit(t); err != nil {
-			return rules.Answer{}, err
-		}
+	if t.signal.Exit == nil {
+		return r.signal(nil)
 	}
-	return s.reportSignal(report, t.signal)
+	exit, err := r.exitCommand()
+	if err != nil {
+		return rules.Answer{}, err
+	}
+	return r.signal(exit)
 }
 
-// exit returns the command for the turn's exit signal, and stores what it refers to.
-func (s *session) exit(t *turn) (*rules.Exit, error) {
-	exit := &rules.Exit{Session: s.id, Epoch: s.epoch, Signal: *t.signal.Exit, Blob: t.output}
+// endTurn reports a turn whose signals have acted while the agent ran.
+func (r *turnReport) endTurn() error {
+	_, err := r.submit(rules.EndTurn{Session: r.id, Epoch: r.epoch, Turn: *r.ended,
+		Refused: r.refusals})
+	return asLeaseLost(err)
+}
+
+// failure reports a turn that failed.
+func (r *turnReport) failure(f rules.ReportFailure) (rules.Answer, error) {
+	r.ended.Messages = nil // the next agent gets them
+	f.Session, f.Epoch, f.Turn = r.id, r.epoch, r.ended
+	_, err := r.submit(f)
+	return rules.Answer{}, asLeaseLost(err)
+}
+
+// exit reports a turn whose result is an exit signal alone.
+func (r *turnReport) exit() (rules.Answer, error) {
+	exit, err := r.exitCommand()
+	if err != nil {
+		return rules.Answer{}, err
+	}
+	exit.Turn, exit.Refused = r.ended, r.refusals
+	answer, err := r.submit(*exit)
+	if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) &&
+		refused.Reason != signalbox.ReasonStaleLease {
+		r.turn.advice = refused.Msg
+		return r.unknown()
+	}
+	return answer, asLeaseLost(err)
+}
+
+// exitCommand returns the command for the turn's exit signal, and stores what it refers to.
+func (r *turnReport) exitCommand() (*rules.Exit, error) {
+	t := r.turn
+	exit := &rules.Exit{Session: r.id, Epoch: r.epoch, Signal: *t.signal.Exit, Blob: t.output}
 	for _, sig := range t.listener.signals {
 		if sig.Exit == t.signal.Exit {
 			exit.Offset = sig.Offset
@@ -97,12 +118,12 @@ func (s *session) exit(t *turn) (*rules.Exit, error) {
 	}
 	var err error
 	if t.submitted != nil {
-		if exit.Blob, err = s.put(t.submitted); err != nil {
+		if exit.Blob, err = r.put(t.submitted); err != nil {
 			return nil, err
 		}
 	}
 	if notes, _ := rules.LongNotes(t.signal.Exit); notes != nil {
-		exit.Notes, err = s.put(notes)
+		exit.Notes, err = r.put(notes)
 	}
 	return exit, err
 }
@@ -120,35 +141,45 @@ func missingFindings(sig signalbox.Signal) string {
 	return ""
 }
 
-// reportSignal reports a signal with its body.
-func (s *session) reportSignal(report rules.ReportSignal,
-	sig signalbox.Signal) (rules.Answer, error) {
+// command returns the report of a signal, without the signal.
+func (r *turnReport) command() rules.ReportSignal {
+	return rules.ReportSignal{Session: r.id, Epoch: r.epoch, Blob: r.turn.output,
+		Refused: r.refusals, Turn: r.ended}
+}
+
+// signal reports the signal of the turn with its body. exit is the exit signal beside it, nil if
+// there is none.
+func (r *turnReport) signal(exit *rules.Exit) (rules.Answer, error) {
+	report, sig := r.command(), r.turn.signal
 	report.Signal, report.Named, report.Offset = sig.Name, sig.TaskID, sig.Offset
-	if err := s.addBody(&report, sig); err != nil {
+	report.Exit = exit
+	if err := addBody(&report, sig, r.put); err != nil {
 		return rules.Answer{}, err
 	}
-	answer, err := s.submit(report)
+	answer, err := r.submit(report)
 	return answer, asLeaseLost(err)
 }
 
-// reportUnknown reports that the turn had no valid signal.
-func (s *session) reportUnknown(report rules.ReportSignal, t *turn) (rules.Answer, error) {
+// unknown reports that the turn had no valid signal.
+func (r *turnReport) unknown() (rules.Answer, error) {
+	report, t := r.command(), r.turn
 	report.Signal, report.Fields = signalbox.NameUnknown,
 		rules.SignalFields{Summary: t.head, Advice: t.advice,
 			Confirm: t.signal.Refused == signalbox.ReasonTextAfter}
-	answer, err := s.submit(report)
+	answer, err := r.submit(report)
 	return answer, asLeaseLost(err)
 }
 
-// addBody stores the signal and extracts what the rules need from its body.
-func (s *session) addBody(report *rules.ReportSignal, sig signalbox.Signal) error {
+// addBody stores a signal with put, and extracts what the rules need from its body.
+func addBody(report *rules.ReportSignal, sig signalbox.Signal,
+	put func([]byte) (signalbox.Hash, error)) error {
 	text, err := json.Marshal(sig)
 	if err != nil {
 		return err
 	}
-	if report.Body, err = s.put(text); err != nil {
+	if report.Body, err = put(text); err != nil {
 		return err
 	}
-	report.Fields, err = extract(sig, s.put)
+	report.Fields, err = extract(sig, put)
 	return err
 }

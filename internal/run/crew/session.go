@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"signalbox"
@@ -22,10 +21,9 @@ import (
 //
 //	run            keeps the lease alive and releases it at the end
 //	attempt        takes the work lock of this machine
-//	runAgent       opens the workspace and the session's socket, and runs turn after turn
-//	runTurn        one run of the agent's program (turnrun.go): prompt, start, listen, save, report
+//	carryOut       does what the lease is for: an agentRun, a checksRun or a merge
 //
-// CI and merger sessions run the checks or merge instead of running an agent (checks.go).
+// The session itself only holds the lease and talks to the ledger under it.
 
 var (
 	errLeaseLost   = errors.New("the lease is lost")
@@ -35,47 +33,47 @@ var (
 type session struct {
 	crew    *Crew
 	work    string
-	names   []string // the ids by which the agent may call the work
 	id      string
 	role    signalbox.Role
-	agent   string // that it runs; "" if the policy names none
 	epoch   uint64
 	expires time.Time
 	// train are sessions with the same id that hold the leases of tasks which this one merges
 	// together with its own; see train.go
 	train  []*session
-	secret string // of the lease, for the programs of the agent
 	cancel context.CancelCauseFunc
 	over   <-chan struct{} // closed when the session must end
 	// done when the lease is lost, also if the session was being ended already
 	leased  context.Context
 	unlease context.CancelFunc
-	wake    chan struct{} // capacity 1: a parked session looks at the ledger again
-	// spending wakes the supervisor because a cap is reached; capacity 1.
-	spending chan struct{}
-	// messages wakes the supervisor because there are messages of the human; capacity 1.
-	messages chan struct{}
-	// told are the messages that the agent of the running turn has got, in its prompt or while it
-	// works.
-	told    []uint64
-	started bool // an agent was started
-	// continued counts the turns that only reported progress.
-	continued int
-	// unreported is a turn that ended with processes left.
-	unreported *rules.Turn
 
-	// temp is the private folder for temporary files of the session's agent, and socket the path of
-	// its socket. Both exist while runAgent runs.
-	temp, socket string
-	listening    atomic.Pointer[listener] // to the running turn; nil if there is none
-	turnSignals  atomic.Int64             // that its agent reported
+	assignment assignment
+}
+
+// assignment is what a lease is for.
+type assignment interface {
+	// carryOut does it, while the work is locked on this machine, and reports the result to the
+	// ledger. After an error that can pass it is called again.
+	carryOut(ctx context.Context) error
+}
+
+// newAssignment returns what the lease of a session is for. The secret of the lease is for its
+// agent.
+func newAssignment(s *session, granted rules.Answer, secret string) assignment {
+	switch s.role {
+	case signalbox.RoleCI:
+		return &checksRun{s, taskBranch{s}}
+	case signalbox.RoleMerger:
+		return newMerge(s)
+	}
+	return &agentRun{session: s, names: granted.Names, agent: granted.Agent, secret: secret,
+		wake: make(chan struct{}, 1), spending: make(chan struct{}, 1),
+		messages: make(chan struct{}, 1)}
 }
 
 // run carries out the lease, and makes sure that it is not left behind.
 func (s *session) run(ctx context.Context) {
 	stopKeeping := s.keepLease(context.WithoutCancel(ctx))
-	// What fails because of a full disk or another git's lock is tried again. An agent is not
-	// started twice.
+	// What fails because of a full disk or another git's lock is tried again.
 	err := s.retry(ctx, s.isPermanent, func() error { return s.attempt(ctx) })
 	stopKeeping()
 	s.releaseTrain(ctx)
@@ -92,7 +90,11 @@ func (s *session) run(ctx context.Context) {
 		}
 	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, checks.ErrSetupFailed):
 	case left != nil:
-		s.fail(ctx, rules.FailProcesses, left.Error(), s.unreported)
+		var unreported *rules.Turn
+		if started, ok := errors.AsType[*startedError](err); ok {
+			unreported = started.unreported
+		}
+		s.fail(ctx, rules.FailProcesses, left.Error(), unreported)
 	case ctx.Err() != nil:
 		s.release(ctx, "the crew was stopped")
 	case errors.Is(err, rules.ErrNothingToClaim):
@@ -104,7 +106,8 @@ func (s *session) run(ctx context.Context) {
 
 func (s *session) isPermanent(err error) bool {
 	code := signalbox.CodeOf(err)
-	return s.started || leftBy(err) != nil || errors.Is(err, errLeaseLost) ||
+	_, started := errors.AsType[*startedError](err)
+	return started || leftBy(err) != nil || errors.Is(err, errLeaseLost) ||
 		errors.Is(err, checks.ErrSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
 		errors.Is(err, forge.ErrLogin) || errors.Is(err, forge.ErrRefused) ||
 		code == signalbox.CodeUsage || code == signalbox.CodeNotFound
@@ -118,13 +121,7 @@ func (s *session) attempt(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { afterLeft(err, func() { lock.Release() }) }()
-	switch s.role {
-	case signalbox.RoleCI:
-		return (&checksRun{s, taskBranch{s}}).carryOut(ctx)
-	case signalbox.RoleMerger:
-		return newMerge(s).carryOut(ctx)
-	}
-	return s.runAgent(ctx)
+	return s.assignment.carryOut(ctx)
 }
 
 // retry calls f, with increasing pauses, until it succeeds, returns a permanent error, or the
@@ -324,9 +321,6 @@ func (s *session) job() *checks.Job {
 	j := &checks.Job{Runner: s.crew.checks, Work: s.work, Role: string(s.role), Put: s.put,
 		Show:     s.live,
 		Baseline: task != nil && task.Kind == rules.KindBaseline, EndWithLease: s.endWithLease}
-	if task != nil && len(s.crew.box.Config.Setup) > 0 {
-		j.Agent = s.agentName()
-	}
 	j.Report = func(report rules.ReportSetup) error {
 		report.Session, report.Epoch = s.id, s.epoch
 		_, err := s.submit(report)

@@ -60,15 +60,15 @@ func supervise(role config.Role, linger time.Duration) *supervised {
 	c := config.Default()
 	c.Roles = map[signalbox.Role]config.Role{signalbox.RoleDeveloper: role}
 	c.Limits.CheckpointsMissed = 3
-	s := &session{crew: &Crew{box: &box.Box{Config: c},
+	a := &agentRun{session: &session{crew: &Crew{box: &box.Box{Config: c},
 		opts: Options{seams: seams{delays: defaultDelays()}}},
-		role: signalbox.RoleDeveloper, work: "T1"}
-	s.leased, s.unlease = context.WithCancel(context.Background())
-	l := &listener{session: s, format: signalbox.FormatClaude, heard: time.Now(),
+		role: signalbox.RoleDeveloper, work: "T1"}}
+	a.leased, a.unlease = context.WithCancel(context.Background())
+	l := &listener{run: a, format: signalbox.FormatClaude, heard: time.Now(),
 		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1),
 		mustPark: make(chan struct{}, 1)}
 	p := &fakeProgram{stopped: make(chan struct{})}
-	return &supervised{s.supervise(p, l, linger), p, time.Now()}
+	return &supervised{a.supervise(p, l, linger), p, time.Now()}
 }
 
 // want waits for the end of the program, and checks when and why it was stopped.
@@ -135,7 +135,7 @@ func TestCheckpointInTheOutput(t *testing.T) {
 	} {
 		c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Hour}}},
 			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
+		l, err := newListener(&agentRun{session: &session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}},
 			signalbox.FormatPlain, false, "")
 		must.Succeed(t, err)
 		if _, err := l.Write([]byte(text)); err != nil {
@@ -156,7 +156,7 @@ func TestPartialExpertRequest(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Second}}},
 				box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
-			l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
+			l, err := newListener(&agentRun{session: &session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}},
 				signalbox.FormatPlain, interactive, "")
 			must.Succeed(t, err)
 			defer l.close()
@@ -177,7 +177,7 @@ func TestExpertRequestWhileParked(t *testing.T) {
 	for _, parked := range []bool{false, true} {
 		c := &Crew{opts: Options{seams: seams{delays: defaultDelays()}},
 			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
+		l, err := newListener(&agentRun{session: &session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}},
 			signalbox.FormatPlain, false, "")
 		must.Succeed(t, err)
 		l.parked = parked
@@ -194,7 +194,7 @@ func TestExpertRequestWhileParked(t *testing.T) {
 func TestTranscriptIsBounded(t *testing.T) {
 	c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Hour}}},
 		box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-	l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
+	l, err := newListener(&agentRun{session: &session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}},
 		signalbox.FormatPlain, false, "")
 	must.Succeed(t, err)
 	defer l.close()
