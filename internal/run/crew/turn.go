@@ -11,7 +11,6 @@ import (
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
-	"signalbox/transcript"
 )
 
 // maxSteering is how many files that steer agents are recorded, and named to an agent.
@@ -194,20 +193,6 @@ func (t *turn) describeCrash(failure string) string {
 		failure += ": " + said
 	}
 	return hideKey(failure, t.listener.key)
-}
-
-// resolve picks the signal that decides the turn. Checkpoints and requests for files have acted
-// while the agent ran, and are not a result.
-func resolve(signals []signalbox.Signal, role signalbox.Role, work string) signalbox.Signal {
-	decisive := transcript.Resolve(signals, role, work)
-	switch {
-	case decisive.Dialect == signalbox.DialectTurn, isProgress(decisive):
-		decisive = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
-	}
-	if decisive.Name == signalbox.NameUnknown && decisive.Refused == "" {
-		decisive.Detail = adviceFor(signals, role, work)
-	}
-	return decisive
 }
 
 // didNotResume reports whether a program that was to continue its session failed before the agent
