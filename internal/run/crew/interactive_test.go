@@ -290,7 +290,7 @@ func TestLiveObjects(t *testing.T) {
 		crew := &Crew{opts: Options{Live: func(a agent.Activity) { shown = append(shown, a.Text) },
 			seams: seams{delays: defaultDelays()}},
 			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		h, err := newListener(&agentRun{session: &session{crew: crew}}, test.format, false, "")
+		h, err := newListener(agentOf(crew, ""), test.format, false, "")
 		must.Succeed(t, err)
 		for _, piece := range test.pieces {
 			if _, err := h.Write([]byte(piece)); err != nil {

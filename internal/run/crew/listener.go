@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -41,12 +40,11 @@ type listener struct {
 	bytes   int64
 	heard   time.Time // when the last output arrived
 	tail    []byte    // the end of the output
-	first   byte      // the first byte of the output that is not white space
-	line    []byte    // the incomplete last line of a stream of objects, for Options.Live
 	err     error     // of file
 
-	signals   []signalbox.Signal
-	answered  int   // how many of them an interactive agent got an answer to
+	claims    claims
+	publisher publisher
+	answered  int   // how many of the signals an interactive agent got an answer to
 	partial   int64 // offset of the last signal that was seen before it was complete, or -1
 	closed    bool  // the output is complete
 	abandoned bool  // the session ended before the output did
@@ -59,12 +57,7 @@ type listener struct {
 	// progressTurn is the turn of the last checkpoint or request for a file that acted, from 1.
 	progressTurn int
 	recorded     *checkpoint // the last one that was recorded; nil if none was
-	// the first exit signal that was submitted over the socket; nil if there is none
-	submitted    *exitsignal.Submitted
-	contradicted bool // another one followed that is not the same
-	// the first verdict of an earlier turn that does not let the work advance
-	objection *signalbox.Signal
-	parked    bool // the agent asked for something that it must wait for
+	parked       bool        // the agent asked for something that it must wait for
 
 	resumable    bool   // the program can continue its sessions
 	conversation string // the session of the program that was reported
@@ -103,6 +96,8 @@ func newListener(run *agentRun, format signalbox.Format, interactive bool,
 	}
 	return &listener{
 		run: run, format: format, interactive: interactive, key: key,
+		claims:    claims{role: run.role, work: run.work},
+		publisher: publisher{run: run, format: format, key: key},
 		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key,
 			Excerpt: tailSize}), file: file, partial: -1,
 		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1),
@@ -152,9 +147,6 @@ func (l *listener) Write(p []byte) (int, error) {
 	if room := maxTranscript - l.bytes; room > 0 && l.err == nil {
 		_, l.err = l.file.Write(p[:min(int64(len(p)), room)])
 	}
-	if start := bytes.TrimSpace(p); l.first == 0 && len(start) > 0 {
-		l.first = start[0]
-	}
 	l.bytes += int64(len(p))
 	l.heard = time.Now()
 	l.tail = append(l.tail, p[max(0, len(p)-tailSize):]...)
@@ -173,7 +165,7 @@ func (l *listener) Write(p []byte) (int, error) {
 		l.counted = l.stream.Usage
 		trySend(l.used)
 	}
-	l.publish(p)
+	l.publisher.publish(p)
 	return len(p), nil
 }
 
@@ -189,27 +181,14 @@ func (l *listener) scan(p []byte) {
 		l.collect(l.scanner.Push(line))
 		ended := l.stream.Ended
 		if l.stream = l.scanner.Report(); l.stream.Ended && !ended {
-			l.endTurn()
+			l.turns++
+			l.claims.endTurn()
 		}
 	}
 }
 
-// endTurn notes the verdict of a turn. A program may continue after its turn, but so may a process
-// that it left behind and that shares its output. Therefore signals after a turn that ended with an
-// objection do not advance the work. The caller holds mu.
-func (l *listener) endTurn() {
-	l.turns++
-	said := resolve(slices.Clone(l.signals), l.run.role, l.run.work)
-	if l.objection == nil && said.Name != signalbox.NameUnknown && !said.Passing() {
-		l.objection = &said
-	}
-}
-
 // submitExit keeps an exit signal for the end of the turn. It reports whether the turn is still
-// running, and returns the first exit signal of the turn if that is not the same. Both the agent
-// and the code that it runs can submit one, and no one can tell whose is whose. So signals that
-// differ in anything, also in the words for the next reader, contradict each other, and none of
-// them counts.
+// running, and returns the first exit signal of the turn if that contradicts this one.
 func (l *listener) submitExit(signal *signalbox.ExitSignal,
 	data []byte) (first *exitsignal.Submitted, running bool) {
 	l.mu.Lock()
@@ -218,41 +197,7 @@ func (l *listener) submitExit(signal *signalbox.ExitSignal,
 		return nil, false
 	}
 	l.heard = time.Now()
-	switch {
-	case l.submitted == nil:
-		l.submitted = &exitsignal.Submitted{Signal: signal, Data: data}
-	case !reflect.DeepEqual(l.submitted.Signal, signal):
-		l.contradicted = true
-		return l.submitted, true
-	}
-	return nil, true
-}
-
-// resolve picks the signal that decides the turn. What the agent itself wrote counts more than what
-// was submitted: the code that an agent tests has the agent's environment, and could submit
-// something, too. A submitted exit signal that agrees with the agent's verdict is part of the
-// result. The caller holds mu.
-func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, submitted []byte) {
-	said = resolve(signals, l.run.role, l.run.work)
-	if l.submitted == nil {
-		return said, nil
-	}
-	exit := signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: l.submitted.Signal}
-	switch {
-	case said.Exit != nil, said.Refused != "", l.contradicted && said.Name != signalbox.NameUnknown:
-		return said, nil
-	case said.Name != signalbox.NameUnknown:
-		both := transcript.Resolve([]signalbox.Signal{said, exit}, l.run.role, l.run.work)
-		if both.Name != said.Name {
-			return said, nil
-		}
-		return both, l.submitted.Data
-	case l.contradicted:
-		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify,
-			Refused: signalbox.ReasonAmbiguous,
-			Detail:  "Several exit signals were submitted in your turn, and they differ. Write your verdict yourself, at the end of your reply."}, nil
-	}
-	return exit, l.submitted.Data
+	return l.claims.submit(signal, data), true
 }
 
 // nearMiss returns what was meant as the signal of a turn that resolved to said, if the signals of
@@ -286,7 +231,7 @@ func (l *listener) expectsAnswer() bool {
 	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) {
 		return true
 	}
-	return slices.ContainsFunc(l.signals[l.answered:], func(sig signalbox.Signal) bool {
+	return slices.ContainsFunc(l.claims.signals[l.answered:], func(sig signalbox.Signal) bool {
 		return isVerdict(sig) || sig.Refused == signalbox.ReasonNearMiss ||
 			sig.Refused == signalbox.ReasonMalformed || sig.Refused == signalbox.ReasonWrongKey
 	})
@@ -301,12 +246,12 @@ func (l *listener) verdict() (valid, tried bool, fields rules.SignalFields) {
 		transcript.RefusalReason(l.localize(pending), l.run.role, l.run.work) == "" {
 		return true, true, rules.SignalFields{}
 	}
-	resolved, _ := l.resolve(slices.Clone(l.signals))
+	resolved, _ := l.claims.resolve(slices.Clone(l.claims.signals))
 	if near, ok := l.nearMiss(resolved); ok {
 		resolved.Detail = near.Detail
 	}
 	tried = l.expectsAnswer()
-	l.answered = len(l.signals)
+	l.answered = len(l.claims.signals)
 	head, _ := l.words()
 	return resolved.Name != signalbox.NameUnknown, tried,
 		rules.SignalFields{Summary: head, Advice: resolved.Detail,
@@ -337,8 +282,7 @@ func (l *listener) hasVerdict() bool {
 		transcript.RefusalReason(l.localize(pending), l.run.role, l.run.work) == "" {
 		return true
 	}
-	return resolve(slices.Clone(l.signals), l.run.role,
-		l.run.work).Name != signalbox.NameUnknown
+	return l.claims.soFar().Name != signalbox.NameUnknown
 }
 
 // progressedIn reports whether the agent reported progress or asked for a file in a turn, and not
@@ -384,9 +328,7 @@ func (l *listener) collect(signals []signalbox.Signal) {
 			sig.Refused, sig.Detail = signalbox.ReasonUnknownType,
 				transcript.ErrExitDisabled.Error()
 		}
-		if len(l.signals) < 2*transcript.MaxSignals {
-			l.signals = append(l.signals, sig)
-		}
+		l.claims.add(sig)
 		row, known := signalbox.LineSignalNamed(sig.Name)
 		if !known || !row.Urgent || !sig.Taken() || sig.Dialect != signalbox.DialectLine {
 			continue
@@ -435,25 +377,25 @@ func (l *listener) finish(session context.Context, t *turn) error {
 	if t.output, err = l.run.store(l.file); err != nil {
 		return err
 	}
-	t.signal, t.submitted = l.resolve(l.signals)
+	t.signal, t.submitted = l.claims.resolve(l.claims.signals)
 	if near, ok := l.nearMiss(t.signal); ok && t.cause == "" { // a failure has its own words
-		l.signals, t.signal.Detail = append(l.signals, near), near.Detail
+		l.claims.signals, t.signal.Detail = append(l.claims.signals, near), near.Detail
 	}
 	// resolve may not see the remark, because only so many signals are kept
 	if l.stream.Mixed != "" && t.signal.Passing() {
 		t.signal = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify,
 			Detail: l.stream.Mixed}
 	}
-	if l.objection != nil && t.signal.Passing() {
-		t.signal = *l.objection
+	if objection := l.claims.objection; objection != nil && t.signal.Passing() {
+		t.signal = *objection
 	}
 	if t.stoppedToWait && t.signal.Passing() && t.failure() != "" {
-		l.preferRequest(t)
+		l.claims.preferRequest(t)
 	}
 	t.advice = t.signal.Detail
 	t.progressed = t.signal.Name == signalbox.NameUnknown && t.signal.Refused == "" &&
 		t.advice == "" &&
-		slices.ContainsFunc(l.signals, isProgress)
+		slices.ContainsFunc(l.claims.signals, isProgress)
 	t.head, t.tail = l.words()
 	if words := text.LastLine(t.tail); t.cause != "" && t.advice == "" {
 		t.advice = t.limit

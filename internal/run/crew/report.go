@@ -24,7 +24,7 @@ type turnReport struct {
 func (a *agentRun) report(t *turn) (rules.Answer, error) {
 	ended := t.result()
 	ended.Messages = a.told
-	return (&turnReport{a, t, &ended, t.listener.refusals(t.signal)}).send()
+	return (&turnReport{a, t, &ended, t.listener.claims.refusals(t.signal)}).send()
 }
 
 func (r *turnReport) send() (rules.Answer, error) {
@@ -111,7 +111,7 @@ func (r *turnReport) exit() (rules.Answer, error) {
 func (r *turnReport) exitCommand() (*rules.Exit, error) {
 	t := r.turn
 	exit := &rules.Exit{Session: r.id, Epoch: r.epoch, Signal: *t.signal.Exit, Blob: t.output}
-	for _, sig := range t.listener.signals {
+	for _, sig := range t.listener.claims.signals {
 		if sig.Exit == t.signal.Exit {
 			exit.Offset = sig.Offset
 		}

@@ -282,9 +282,9 @@ func TestSubmittedExitIsNotReplaced(t *testing.T) {
 		contradicted bool
 	}{{"a backdoor", false}, {"a backdoor", false}, {"nothing to see", true}, {"a backdoor", true}} {
 		if _, running := l.submitExit(signal(c.notes), nil); !running ||
-			l.contradicted != c.contradicted || *l.submitted.Signal.Notes != "a backdoor" {
+			l.claims.contradicted != c.contradicted || *l.claims.submitted.Signal.Notes != "a backdoor" {
 			t.Errorf("after %q: running %v, contradicted %v, kept %q", c.notes, running,
-				l.contradicted, *l.submitted.Signal.Notes)
+				l.claims.contradicted, *l.claims.submitted.Signal.Notes)
 		}
 	}
 }

@@ -56,15 +56,20 @@ type supervised struct {
 	began   time.Time
 }
 
+// agentOf returns an agent of a crew that works on T1.
+func agentOf(c *Crew, role signalbox.Role) *agentRun {
+	return &agentRun{session: &session{crew: c, role: role, work: "T1"}}
+}
+
 func supervise(role config.Role, linger time.Duration) *supervised {
 	c := config.Default()
 	c.Roles = map[signalbox.Role]config.Role{signalbox.RoleDeveloper: role}
 	c.Limits.CheckpointsMissed = 3
-	a := &agentRun{session: &session{crew: &Crew{box: &box.Box{Config: c},
-		opts: Options{seams: seams{delays: defaultDelays()}}},
-		role: signalbox.RoleDeveloper, work: "T1"}}
+	a := agentOf(&Crew{box: &box.Box{Config: c},
+		opts: Options{seams: seams{delays: defaultDelays()}}}, signalbox.RoleDeveloper)
 	a.leased, a.unlease = context.WithCancel(context.Background())
-	l := &listener{run: a, format: signalbox.FormatClaude, heard: time.Now(),
+	l := &listener{run: a, claims: claims{role: a.role, work: a.work},
+		format: signalbox.FormatClaude, heard: time.Now(),
 		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1),
 		mustPark: make(chan struct{}, 1)}
 	p := &fakeProgram{stopped: make(chan struct{})}
@@ -135,8 +140,8 @@ func TestCheckpointInTheOutput(t *testing.T) {
 	} {
 		c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Hour}}},
 			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		l, err := newListener(&agentRun{session: &session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}},
-			signalbox.FormatPlain, false, "")
+		l, err := newListener(agentOf(c, signalbox.RoleDeveloper), signalbox.FormatPlain, false,
+			"")
 		must.Succeed(t, err)
 		if _, err := l.Write([]byte(text)); err != nil {
 			t.Fatal(err)
@@ -156,7 +161,7 @@ func TestPartialExpertRequest(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Second}}},
 				box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
-			l, err := newListener(&agentRun{session: &session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}},
+			l, err := newListener(agentOf(c, signalbox.RoleDeveloper),
 				signalbox.FormatPlain, interactive, "")
 			must.Succeed(t, err)
 			defer l.close()
@@ -177,8 +182,8 @@ func TestExpertRequestWhileParked(t *testing.T) {
 	for _, parked := range []bool{false, true} {
 		c := &Crew{opts: Options{seams: seams{delays: defaultDelays()}},
 			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		l, err := newListener(&agentRun{session: &session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}},
-			signalbox.FormatPlain, false, "")
+		l, err := newListener(agentOf(c, signalbox.RoleDeveloper), signalbox.FormatPlain, false,
+			"")
 		must.Succeed(t, err)
 		l.parked = parked
 		l.collect([]signalbox.Signal{{Name: signalbox.NameExpertRequest,
@@ -194,8 +199,7 @@ func TestExpertRequestWhileParked(t *testing.T) {
 func TestTranscriptIsBounded(t *testing.T) {
 	c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Hour}}},
 		box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-	l, err := newListener(&agentRun{session: &session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}},
-		signalbox.FormatPlain, false, "")
+	l, err := newListener(agentOf(c, signalbox.RoleDeveloper), signalbox.FormatPlain, false, "")
 	must.Succeed(t, err)
 	defer l.close()
 	l.bytes = maxTranscript - 3
