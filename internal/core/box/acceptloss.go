@@ -3,9 +3,7 @@ package box
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"time"
 
 	"signalbox"
 	"signalbox/internal/core/applied"
@@ -136,59 +134,6 @@ func (l *Ledger) AcceptLoss(ctx context.Context, loss *Loss,
 	return append(kept, aside), nil
 }
 
-// missingPoll is how often a machine of a cluster looks whether a loss is settled.
-const missingPoll = time.Second
-
-// awaitMissing waits while the ledger lacks events that this machine applied or signed: until
-// AcceptLoss has made it forget them, or they are back. Both need a majority of the nodes, and
-// perhaps there is none without the one that this process runs.
-func (l *Ledger) awaitMissing(ctx context.Context) error {
-	for last := error(nil); ; {
-		var missing error
-		err := l.whenAvailable(ctx, func() (err error) {
-			missing, err = l.missing(ctx)
-			return err
-		})
-		switch {
-		case last != nil && ctx.Err() != nil:
-			return last
-		case err != nil || missing == nil:
-			return err
-		case last == nil:
-			l.options.Log.Warn(fmt.Sprintf(
-				"only running the node of this machine: %v; press Ctrl-C to stop", missing),
-				"hint", "look for the events in the files of other nodes or in a backup; to continue without them, run signalbox ledger accept-loss on this machine, and this process continues, too")
-		}
-		last = missing
-		select {
-		case <-ctx.Done():
-			return missing
-		case <-time.After(missingPoll):
-		}
-	}
-}
-
-// missing returns an error with CodeUnverified, as missing, if the ledger lacks events that this
-// machine applied or signed and AcceptLoss can settle that.
-func (l *Ledger) missing(ctx context.Context) (missing, err error) {
-	if l.id == "" || l.checkNotMoved(ctx) != nil { // which Open reports
-		return nil, nil
-	}
-	signed := l.SignedLength() // first, because other processes may append and sign meanwhile
-	lost, err := l.Lost(ctx)
-	switch {
-	case err != nil:
-		return nil, err
-	case lost != nil:
-		return lost.AsError(), nil
-	}
-	head, err := l.Journal.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return checkLength(signed, head), nil
-}
-
 // recordLoss records on the ledger that this machine continues without events that it had applied.
 func (l *Ledger) recordLoss(ctx context.Context, lost *applied.Lost, actor string) error {
 	e, err := l.openWithoutMemory(ctx)
@@ -201,13 +146,6 @@ func (l *Ledger) recordLoss(ctx context.Context, lost *applied.Lost, actor strin
 		Hash: lost.Known[len(lost.Known)-1].Hash, Host: text.Shorten(text.Printable(host), 100),
 		Actor: actor})
 	return err
-}
-
-func (l *Ledger) now() time.Time {
-	if l.options.Now != nil {
-		return l.options.Now()
-	}
-	return time.Now()
 }
 
 // dropSnapshot removes a snapshot of events that the ledger no longer has. It would be ignored,

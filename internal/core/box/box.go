@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -216,16 +214,6 @@ func (l *Ledger) whenAvailable(ctx context.Context, f func() error) error {
 	return engine.WhenAvailable(ctx, l.options.Log, f)
 }
 
-// hadLedger reports whether the folder belongs to a box that was in use.
-func (l *Ledger) hadLedger() bool {
-	for _, name := range []string{publicKeyName, checkpointName} {
-		if _, err := os.Stat(l.file(name)); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
 func ledgerMissing(dir, address string) error {
 	if address == config.JournalSQLite {
 		return signalbox.CodeUnverified.Errorf(
@@ -263,47 +251,9 @@ func (l *Ledger) readID(ctx context.Context) error {
 // Close closes the journal.
 func (l *Ledger) Close() error { return l.Journal.Close() }
 
-// ID returns the id of the box, "" before Init has written the first event.
-func (l *Ledger) ID() string { return l.id }
-
 // RunsNode reports whether this process runs a node of a cluster of several, or will when the
 // process that does has ended.
 func (l *Ledger) RunsNode() bool { return l.hosts }
-
-func (l *Ledger) file(name string) string { return filepath.Join(l.Dir, name) }
-
-// readAtOnce is the number of events read at a time.
-const readAtOnce = 2048
-
-// Events yields the events that follow the event after, to the end of the ledger.
-func (l *Ledger) Events(ctx context.Context, after uint64) iter.Seq2[*signalbox.Event, error] {
-	return eventsAfter(after, func(after uint64) ([]signalbox.Event, error) {
-		return l.Journal.Read(ctx, after, readAtOnce)
-	})
-}
-
-// eventsAfter yields the events that follow the event after, until read returns none.
-func eventsAfter(after uint64, read func(after uint64) ([]signalbox.Event, error)) iter.Seq2[
-	*signalbox.Event, error] {
-	return func(yield func(*signalbox.Event, error) bool) {
-		for {
-			events, err := read(after)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for i := range events {
-				if !yield(&events[i], nil) {
-					return
-				}
-			}
-			if len(events) == 0 {
-				return
-			}
-			after = events[len(events)-1].Seq
-		}
-	}
-}
 
 // Box is a box that is open for work.
 type Box struct {
@@ -408,22 +358,9 @@ func (b *Box) Close() error {
 // Wrote reports whether the ledger has grown since the box was opened.
 func (b *Box) Wrote() bool { return b.Engine.Tail().Seq > b.opened }
 
-// maxSmallFile is more than a checkpoint, its tree or a key needs.
-const maxSmallFile = 64 << 10
-
-// readOptional reads a small file. It returns nil if there is none.
-func readOptional(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+func (l *Ledger) now() time.Time {
+	if l.options.Now != nil {
+		return l.options.Now()
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSmallFile+1))
-	if err == nil && len(data) > maxSmallFile {
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxSmallFile)
-	}
-	return data, err
+	return time.Now()
 }

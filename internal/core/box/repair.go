@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"iter"
 	"os"
 	"time"
 
@@ -79,18 +78,6 @@ func (l *Ledger) FindInvalid(ctx context.Context,
 		}
 	}
 	return tail, nil
-}
-
-// storedEvents returns the events after an event, also those that the journal refuses to read.
-func (l *Ledger) storedEvents(ctx context.Context,
-	after uint64) iter.Seq2[*signalbox.Event, error] {
-	database, ok := l.database().(journal.StoredReader)
-	if !ok {
-		return l.Events(ctx, after)
-	}
-	return eventsAfter(after, func(after uint64) ([]signalbox.Event, error) {
-		return database.ReadStored(ctx, after)
-	})
 }
 
 func notRepairable(format string, args ...any) error {

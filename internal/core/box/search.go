@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"iter"
 	"slices"
 	"time"
 
@@ -179,73 +178,4 @@ func (l *Ledger) part(ctx context.Context, q *Query) (first, last uint64, err er
 		last = min(last, end-1)
 	}
 	return first, last, nil
-}
-
-// firstAt returns the first of the events 1 to head that is not before a time, head+1 if there is
-// none. Times never decrease, so it reads few events.
-func (l *Ledger) firstAt(ctx context.Context, at time.Time, head uint64) (uint64, error) {
-	low, high := uint64(1), head+1
-	for low < high {
-		middle := low + (high-low)/2
-		events, err := l.Journal.Read(ctx, middle-1, 1)
-		if err != nil {
-			return 0, err
-		}
-		if len(events) == 0 {
-			return 0, unverified("event %d is missing", middle)
-		}
-		if events[0].Time.Before(at) {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low, nil
-}
-
-// between yields the events first to last.
-func (l *Ledger) between(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event,
-	error] {
-	return func(yield func(*signalbox.Event, error) bool) {
-		for e, err := range l.Events(ctx, first-1) {
-			if err == nil && e.Seq > last || !yield(e, err) {
-				return
-			}
-		}
-	}
-}
-
-// backwardAtOnce is how many events are read at once on the way back.
-const backwardAtOnce = 1024
-
-// Backward yields the events last to first, in this order.
-func (l *Ledger) Backward(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event,
-	error] {
-	return func(yield func(*signalbox.Event, error) bool) {
-		// A read has fewer events than requested if they are large, and then lacks those that are
-		// needed first.
-		for n := uint64(backwardAtOnce); last >= first; {
-			n = min(n, last-first+1)
-			events, err := l.Journal.Read(ctx, last-n, int(n))
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if len(events) == 0 {
-				yield(nil, unverified("event %d is missing", last-n+1))
-				return
-			}
-			if uint64(len(events)) < n {
-				n = max(1, uint64(len(events))/2)
-				continue
-			}
-			for _, e := range slices.Backward(events) {
-				if !yield(&e, nil) {
-					return
-				}
-			}
-			last -= n
-			n = min(2*n, backwardAtOnce)
-		}
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -243,39 +242,4 @@ func (l *Ledger) signedTree(ctx context.Context, last *Checkpoint) (*ledger.Tree
 		return tree, nil
 	}
 	return l.treeFor(ctx, last)
-}
-
-// treeFor computes the tree over as many events as a checkpoint signed, and checks its root.
-func (l *Ledger) treeFor(ctx context.Context, last *Checkpoint) (*ledger.Tree, error) {
-	tree := &ledger.Tree{}
-	for hash, err := range l.hashes(ctx, 0, last.Size) {
-		if err != nil {
-			return nil, err
-		}
-		tree.Append(hash)
-	}
-	if tree.Root() != last.Root {
-		return nil, notSigned(last)
-	}
-	return tree, nil
-}
-
-// hashes yields the hashes of the events from after+1 to last.
-func (l *Ledger) hashes(ctx context.Context, after, last uint64) iter.Seq2[signalbox.Hash, error] {
-	return func(yield func(signalbox.Hash, error) bool) {
-		if after >= last {
-			return
-		}
-		for e, err := range l.Events(ctx, after) {
-			if err != nil {
-				yield(signalbox.Hash{}, err)
-				return
-			}
-			if after = e.Seq; !yield(e.Hash, nil) || after >= last {
-				return
-			}
-		}
-		yield(signalbox.Hash{}, unverified("the ledger was truncated: event %d is missing",
-			after+1))
-	}
 }
