@@ -294,7 +294,7 @@ func (m *migration) verifySource(ctx context.Context) error {
 		return signalbox.CodeUnverified.Errorf(hint,
 			"the ledger cannot be moved, because it is not intact: %s", report.Reason)
 	}
-	ahead, err := m.source.FindAhead(ctx)
+	ahead, err := FindAhead(ctx, m.source.Ledger)
 	if err == nil && ahead != nil { // a database would refuse new events
 		err = signalbox.CodeFailed.Errorf(
 			"set it back with signalbox ledger repair --clock, then run the command again",

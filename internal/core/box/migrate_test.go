@@ -957,7 +957,7 @@ func TestMovedLedgerIsNotBackedUp(t *testing.T) {
 	m.backup(t)
 	must.Succeed(t, setJournal(m.dir, "sqlite"))
 	var buf bytes.Buffer
-	if _, err := m.kit.ledger(t).Backup(t.Context(), &buf, BackupOptions{}); !errors.Is(err,
+	if _, err := Backup(t.Context(), m.kit.ledger(t), &buf, BackupOptions{}); !errors.Is(err,
 		rules.ErrMoved) || buf.Len() > 0 {
 		t.Errorf("error %v, %d bytes", err, buf.Len())
 	}
@@ -1000,7 +1000,7 @@ func TestRestoreIsLocal(t *testing.T) {
 			l := m.kit.ledger(t)
 			m.put(t, config.FileName, change(m.read(t, config.FileName)))
 			var buf bytes.Buffer
-			if _, err := l.Backup(t.Context(), &buf, BackupOptions{}); err != nil {
+			if _, err := Backup(t.Context(), l, &buf, BackupOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			before := m.export(t, inOther)
