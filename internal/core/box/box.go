@@ -119,19 +119,29 @@ func noBox(err error) error {
 // Ledger is the ledger of a box, for reading and verifying. Opening it does not compute the state,
 // so it can be opened even if events were tampered with.
 type Ledger struct {
-	Dir     string
-	Journal journal.Journal
+	Keys
+	Reader
 
 	options Options
-	id      string
-	// key is the public key that the ledger has recorded, "" in ledgers of older versions.
-	key     string
 	hosts   bool // this process runs a node of a cluster of several
 	awaited bool // a warning said that this process waits for the ledger
 	// away is the error that says where the ledger in the cluster continues since the event awayAt;
 	// it was logged.
 	away   error
 	awayAt uint64
+}
+
+// newLedger returns the ledger of the box in dir, without its journal.
+func newLedger(dir string, opts *Options) *Ledger {
+	l := &Ledger{}
+	if opts != nil {
+		l.options = *opts
+	}
+	if l.options.Log == nil {
+		l.options.Log = slog.New(slog.DiscardHandler)
+	}
+	l.Keys = Keys{Folder: Folder{Dir: dir}, path: l.options.KeyFile, log: l.options.Log}
+	return l
 }
 
 // OpenLedger opens the ledger of a box for reading. The caller closes it.
@@ -163,13 +173,7 @@ func openLedger(ctx context.Context, dir string, opts *Options, how access) (*Le
 // openLedgerAt is openLedger with the setting journal.
 func openLedgerAt(ctx context.Context, dir, address string, opts *Options,
 	how access) (*Ledger, error) {
-	l := &Ledger{Dir: dir}
-	if opts != nil {
-		l.options = *opts
-	}
-	if l.options.Log == nil {
-		l.options.Log = slog.New(slog.DiscardHandler)
-	}
+	l := newLedger(dir, opts)
 	if err := l.options.mayConnect(ctx, dir, address); err != nil {
 		return nil, err
 	}
@@ -229,7 +233,7 @@ func ledgerMissing(dir, address string) error {
 // or it is damaged, so that a damaged ledger can be verified. All other errors are returned: a box
 // without an id would remember nothing.
 func (l *Ledger) readID(ctx context.Context) error {
-	l.id, l.key = "", ""
+	l.id, l.recorded = "", ""
 	events, err := l.Journal.Read(ctx, 0, 1)
 	if err != nil && !errors.Is(err, journal.ErrDamaged) {
 		return fmt.Errorf("read the id of the box: %w", err)
@@ -243,7 +247,7 @@ func (l *Ledger) readID(ctx context.Context) error {
 	}
 	l.id = opened.Box
 	if name, err := ledger.KeyName(opened.Key); err == nil && name == origin(l.id) {
-		l.key = opened.Key
+		l.recorded = opened.Key
 	}
 	return nil
 }

@@ -11,15 +11,22 @@ import (
 	"signalbox/internal/core/applied"
 )
 
-// ID returns the id of the box, "" before Init has written the first event.
-func (l *Ledger) ID() string { return l.id }
+// Folder is the folder of a box.
+type Folder struct {
+	Dir string
 
-func (l *Ledger) file(name string) string { return filepath.Join(l.Dir, name) }
+	id string
+}
+
+// ID returns the id of the box, "" before Init has written the first event.
+func (f *Folder) ID() string { return f.id }
+
+func (f *Folder) file(name string) string { return filepath.Join(f.Dir, name) }
 
 // hadLedger reports whether the folder belongs to a box that was in use.
-func (l *Ledger) hadLedger() bool {
+func (f *Folder) hadLedger() bool {
 	for _, name := range []string{publicKeyName, checkpointName} {
-		if _, err := os.Stat(l.file(name)); err == nil {
+		if _, err := os.Stat(f.file(name)); err == nil {
 			return true
 		}
 	}
@@ -27,23 +34,23 @@ func (l *Ledger) hadLedger() bool {
 }
 
 // memoryFile returns the file in which this machine remembers the last events that it applied.
-func (l *Ledger) memoryFile() string { return l.file(applied.FileName) }
+func (f *Folder) memoryFile() string { return f.file(applied.FileName) }
 
 // wasUsed reports whether this machine has worked with the ledger of the box.
-func (l *Ledger) wasUsed() bool {
-	_, err := os.Stat(l.memoryFile())
-	return err == nil || l.hadLedger()
+func (f *Folder) wasUsed() bool {
+	_, err := os.Stat(f.memoryFile())
+	return err == nil || f.hadLedger()
 }
 
 // remembers reports whether this machine remembers events.
-func (l *Ledger) remembers() bool {
-	_, ok, err := l.Remembered()
+func (f *Folder) remembers() bool {
+	_, ok, err := f.Remembered()
 	return ok || err != nil
 }
 
 // Remembered returns the last event that this machine applied, as far as it is remembered.
-func (l *Ledger) Remembered() (last applied.Event, ok bool, err error) {
-	_, events, err := applied.Read(l.memoryFile())
+func (f *Folder) Remembered() (last applied.Event, ok bool, err error) {
+	_, events, err := applied.Read(f.memoryFile())
 	if err != nil || len(events) == 0 {
 		return applied.Event{}, false, err
 	}

@@ -310,7 +310,8 @@ func (m *migration) openNew(ctx context.Context, address string, how access) (*L
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{Dir: m.dir, Journal: j, options: m.Options}
+	l := newLedger(m.dir, &m.Options)
+	l.Journal = j
 	if err = l.readID(ctx); err != nil {
 		l.Close()
 		return nil, err

@@ -154,7 +154,8 @@ func (m *mover) place(t *testing.T, address string) *Ledger {
 	j, err := m.openPlace(t.Context(), m.dir, address, readWrite, m.opts)
 	must.Succeed(t, err)
 	t.Cleanup(func() { j.Close() })
-	l := &Ledger{Dir: m.dir, Journal: j, options: *m.opts}
+	l := newLedger(m.dir, m.opts)
+	l.Journal = j
 	if err = l.readID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +260,7 @@ func TestMigrate(t *testing.T) {
 		len(done.Missing) > 0 {
 		t.Errorf("moved: %+v", done)
 	}
-	if last, _, err := (&Ledger{Dir: m.dir}).Remembered(); err != nil || last.Seq != done.Events ||
+	if last, _, err := (&Folder{Dir: m.dir}).Remembered(); err != nil || last.Seq != done.Events ||
 		last.Hash != done.Head {
 		t.Errorf("the machine remembers up to event %d, error %v; want %d", last.Seq, err,
 			done.Events)

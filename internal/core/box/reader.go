@@ -14,13 +14,18 @@ import (
 	"signalbox/ledger"
 )
 
+// Reader reads the events of a ledger.
+type Reader struct {
+	Journal journal.Journal
+}
+
 // readAtOnce is the number of events read at a time.
 const readAtOnce = 2048
 
 // Events yields the events that follow the event after, to the end of the ledger.
-func (l *Ledger) Events(ctx context.Context, after uint64) iter.Seq2[*signalbox.Event, error] {
+func (r *Reader) Events(ctx context.Context, after uint64) iter.Seq2[*signalbox.Event, error] {
 	return eventsAfter(after, func(after uint64) ([]signalbox.Event, error) {
-		return l.Journal.Read(ctx, after, readAtOnce)
+		return r.Journal.Read(ctx, after, readAtOnce)
 	})
 }
 
@@ -48,10 +53,10 @@ func eventsAfter(after uint64, read func(after uint64) ([]signalbox.Event, error
 }
 
 // between yields the events first to last.
-func (l *Ledger) between(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event,
+func (r *Reader) between(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event,
 	error] {
 	return func(yield func(*signalbox.Event, error) bool) {
-		for e, err := range l.Events(ctx, first-1) {
+		for e, err := range r.Events(ctx, first-1) {
 			if err == nil && e.Seq > last || !yield(e, err) {
 				return
 			}
@@ -63,14 +68,14 @@ func (l *Ledger) between(ctx context.Context, first, last uint64) iter.Seq2[*sig
 const backwardAtOnce = 1024
 
 // Backward yields the events last to first, in this order.
-func (l *Ledger) Backward(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event,
+func (r *Reader) Backward(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event,
 	error] {
 	return func(yield func(*signalbox.Event, error) bool) {
 		// A read has fewer events than requested if they are large, and then lacks those that are
 		// needed first.
 		for n := uint64(backwardAtOnce); last >= first; {
 			n = min(n, last-first+1)
-			events, err := l.Journal.Read(ctx, last-n, int(n))
+			events, err := r.Journal.Read(ctx, last-n, int(n))
 			if err != nil {
 				yield(nil, err)
 				return
@@ -96,11 +101,11 @@ func (l *Ledger) Backward(ctx context.Context, first, last uint64) iter.Seq2[*si
 
 // firstAt returns the first of the events 1 to head that is not before a time, head+1 if there is
 // none. Times never decrease, so it reads few events.
-func (l *Ledger) firstAt(ctx context.Context, at time.Time, head uint64) (uint64, error) {
+func (r *Reader) firstAt(ctx context.Context, at time.Time, head uint64) (uint64, error) {
 	low, high := uint64(1), head+1
 	for low < high {
 		middle := low + (high-low)/2
-		events, err := l.Journal.Read(ctx, middle-1, 1)
+		events, err := r.Journal.Read(ctx, middle-1, 1)
 		if err != nil {
 			return 0, err
 		}
@@ -117,12 +122,12 @@ func (l *Ledger) firstAt(ctx context.Context, at time.Time, head uint64) (uint64
 }
 
 // hashes yields the hashes of the events from after+1 to last.
-func (l *Ledger) hashes(ctx context.Context, after, last uint64) iter.Seq2[signalbox.Hash, error] {
+func (r *Reader) hashes(ctx context.Context, after, last uint64) iter.Seq2[signalbox.Hash, error] {
 	return func(yield func(signalbox.Hash, error) bool) {
 		if after >= last {
 			return
 		}
-		for e, err := range l.Events(ctx, after) {
+		for e, err := range r.Events(ctx, after) {
 			if err != nil {
 				yield(signalbox.Hash{}, err)
 				return
@@ -137,9 +142,9 @@ func (l *Ledger) hashes(ctx context.Context, after, last uint64) iter.Seq2[signa
 }
 
 // treeFor computes the tree over as many events as a checkpoint signed, and checks its root.
-func (l *Ledger) treeFor(ctx context.Context, last *Checkpoint) (*ledger.Tree, error) {
+func (r *Reader) treeFor(ctx context.Context, last *Checkpoint) (*ledger.Tree, error) {
 	tree := &ledger.Tree{}
-	for hash, err := range l.hashes(ctx, 0, last.Size) {
+	for hash, err := range r.hashes(ctx, 0, last.Size) {
 		if err != nil {
 			return nil, err
 		}
@@ -152,13 +157,13 @@ func (l *Ledger) treeFor(ctx context.Context, last *Checkpoint) (*ledger.Tree, e
 }
 
 // lastEvents returns the events at the end of the ledger that the memory keeps.
-func (l *Ledger) lastEvents(ctx context.Context) ([]signalbox.Event, error) {
-	head, err := l.Journal.Head(ctx)
+func (r *Reader) lastEvents(ctx context.Context) ([]signalbox.Event, error) {
+	head, err := r.Journal.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var last []signalbox.Event
-	for e, err := range l.Events(ctx, head-min(head, applied.Size)) {
+	for e, err := range r.Events(ctx, head-min(head, applied.Size)) {
 		if err != nil {
 			return nil, fmt.Errorf("read the ledger: %w", err)
 		}
@@ -168,11 +173,11 @@ func (l *Ledger) lastEvents(ctx context.Context) ([]signalbox.Event, error) {
 }
 
 // storedEvents returns the events after an event, also those that the journal refuses to read.
-func (l *Ledger) storedEvents(ctx context.Context,
+func (r *Reader) storedEvents(ctx context.Context,
 	after uint64) iter.Seq2[*signalbox.Event, error] {
-	database, ok := l.database().(journal.StoredReader)
+	database, ok := r.database().(journal.StoredReader)
 	if !ok {
-		return l.Events(ctx, after)
+		return r.Events(ctx, after)
 	}
 	return eventsAfter(after, func(after uint64) ([]signalbox.Event, error) {
 		return database.ReadStored(ctx, after)
@@ -181,17 +186,17 @@ func (l *Ledger) storedEvents(ctx context.Context,
 
 // Copies returns what the machines of a cluster have found out about their own copies of the
 // ledger, and none if they keep none.
-func (l *Ledger) Copies(ctx context.Context) ([]journal.Copy, error) {
-	if replicated, ok := l.database().(journal.Replicated); ok {
+func (r *Reader) Copies(ctx context.Context) ([]journal.Copy, error) {
+	if replicated, ok := r.database().(journal.Replicated); ok {
 		return replicated.Copies(ctx)
 	}
 	return nil, nil
 }
 
 // database returns the log of the driver.
-func (l *Ledger) database() journal.Log {
-	if j, ok := l.Journal.(*driver.LocalSnapshot); ok {
+func (r *Reader) database() journal.Log {
+	if j, ok := r.Journal.(*driver.LocalSnapshot); ok {
 		return j.Log
 	}
-	return l.Journal
+	return r.Journal
 }

@@ -96,15 +96,15 @@ type Found struct {
 }
 
 // Search looks for events.
-func (l *Ledger) Search(ctx context.Context, q Query) (Found, error) {
-	first, last, err := l.part(ctx, &q)
+func (r *Reader) Search(ctx context.Context, q Query) (Found, error) {
+	first, last, err := r.part(ctx, &q)
 	if err != nil || first > last {
 		return Found{}, err
 	}
 	found := Found{First: first, Last: last}
-	events := l.between(ctx, first, last)
+	events := r.between(ctx, first, last)
 	if q.Backward {
-		events = l.Backward(ctx, first, last)
+		events = r.Backward(ctx, first, last)
 	}
 	matches, effort := q.Matcher(), newEffort(&q)
 	for e, err := range events {
@@ -154,8 +154,8 @@ func (left *effort) spend(e *signalbox.Event, match bool) bool {
 }
 
 // part returns the first and the last event that a query is about.
-func (l *Ledger) part(ctx context.Context, q *Query) (first, last uint64, err error) {
-	head, err := l.Journal.Head(ctx)
+func (r *Reader) part(ctx context.Context, q *Query) (first, last uint64, err error) {
+	head, err := r.Journal.Head(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -164,14 +164,14 @@ func (l *Ledger) part(ctx context.Context, q *Query) (first, last uint64, err er
 		last = min(q.Last, head)
 	}
 	if !q.Since.IsZero() {
-		from, err := l.firstAt(ctx, q.Since, head)
+		from, err := r.firstAt(ctx, q.Since, head)
 		if err != nil {
 			return 0, 0, err
 		}
 		first = max(first, from)
 	}
 	if !q.Until.IsZero() {
-		end, err := l.firstAt(ctx, q.Until, head)
+		end, err := r.firstAt(ctx, q.Until, head)
 		if err != nil {
 			return 0, 0, err
 		}

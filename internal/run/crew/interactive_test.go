@@ -289,7 +289,7 @@ func TestLiveObjects(t *testing.T) {
 		var shown []string
 		crew := &Crew{opts: Options{Live: func(a agent.Activity) { shown = append(shown, a.Text) },
 			seams: seams{delays: defaultDelays()}},
-			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+			box: boxIn(t.TempDir())}
 		h, err := newListener(agentOf(crew, ""), test.format, false, "")
 		must.Succeed(t, err)
 		for _, piece := range test.pieces {

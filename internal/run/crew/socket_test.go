@@ -376,8 +376,7 @@ func TestConfiguredTempFolder(t *testing.T) {
 // A box whose path is too long for a socket uses a folder elsewhere.
 func TestTempOfALongPath(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
-	c := &Crew{box: &box.Box{Ledger: &box.Ledger{Dir: filepath.Join(s.dir,
-		strings.Repeat("x", 100))}}}
+	c := &Crew{box: boxIn(filepath.Join(s.dir, strings.Repeat("x", 100)))}
 	session := box.NewID("w") + ".1" // random, because tests share the folder
 	dir, err := c.makeTemp(session)
 	must.Succeed(t, err)

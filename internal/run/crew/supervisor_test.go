@@ -56,6 +56,11 @@ type supervised struct {
 	began   time.Time
 }
 
+// boxIn returns a box in a folder, without a ledger.
+func boxIn(dir string) *box.Box {
+	return &box.Box{Ledger: &box.Ledger{Keys: box.Keys{Folder: box.Folder{Dir: dir}}}}
+}
+
 // agentOf returns an agent of a crew that works on T1.
 func agentOf(c *Crew, role signalbox.Role) *agentRun {
 	return &agentRun{session: &session{crew: c, role: role, work: "T1"}}
@@ -139,7 +144,7 @@ func TestCheckpointInTheOutput(t *testing.T) {
 		"READY_FOR_REVIEW: T1\n":  0,
 	} {
 		c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Hour}}},
-			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+			box: boxIn(t.TempDir())}
 		l, err := newListener(agentOf(c, signalbox.RoleDeveloper), signalbox.FormatPlain, false,
 			"")
 		must.Succeed(t, err)
@@ -160,7 +165,7 @@ func TestPartialExpertRequest(t *testing.T) {
 	for _, interactive := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Second}}},
-				box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
+				box: boxIn(dir)}
 			l, err := newListener(agentOf(c, signalbox.RoleDeveloper),
 				signalbox.FormatPlain, interactive, "")
 			must.Succeed(t, err)
@@ -181,7 +186,7 @@ func TestPartialExpertRequest(t *testing.T) {
 func TestExpertRequestWhileParked(t *testing.T) {
 	for _, parked := range []bool{false, true} {
 		c := &Crew{opts: Options{seams: seams{delays: defaultDelays()}},
-			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+			box: boxIn(t.TempDir())}
 		l, err := newListener(agentOf(c, signalbox.RoleDeveloper), signalbox.FormatPlain, false,
 			"")
 		must.Succeed(t, err)
@@ -198,7 +203,7 @@ func TestExpertRequestWhileParked(t *testing.T) {
 // The transcript is bounded, but all output counts and is scanned.
 func TestTranscriptIsBounded(t *testing.T) {
 	c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Hour}}},
-		box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+		box: boxIn(t.TempDir())}
 	l, err := newListener(agentOf(c, signalbox.RoleDeveloper), signalbox.FormatPlain, false, "")
 	must.Succeed(t, err)
 	defer l.close()

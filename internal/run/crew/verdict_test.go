@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/rehearsal"
@@ -201,7 +200,7 @@ func TestEndOfATurnWithinAPiece(t *testing.T) {
 		output := play(t, format, "signal REVIEW_FAILED: T1\n    end\n    signal REVIEW_PASSED: T1")
 		for _, size := range []int{len(output), 1000, 1} {
 			c := &Crew{opts: Options{seams: seams{delays: defaultDelays()}},
-				box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+				box: boxIn(t.TempDir())}
 			l, err := newListener(agentOf(c, signalbox.RoleCritic), format, false, "")
 			must.Succeed(t, err)
 			for piece := range slices.Chunk([]byte(output), size) {
