@@ -123,12 +123,7 @@ type Ledger struct {
 	Reader
 
 	options Options
-	hosts   bool // this process runs a node of a cluster of several
-	awaited bool // a warning said that this process waits for the ledger
-	// away is the error that says where the ledger in the cluster continues since the event awayAt;
-	// it was logged.
-	away   error
-	awayAt uint64
+	waiter  *waiter // nil unless this process runs a node of a cluster of several
 }
 
 // newLedger returns the ledger of the box in dir, without its journal.
@@ -192,8 +187,9 @@ func openLedgerAt(ctx context.Context, dir, address string, opts *Options,
 			j.Close()
 			return nil, err
 		}
-		if l.hosts = len(cluster.Nodes) > 1; l.hosts {
-			check = l.awaitLedger
+		if len(cluster.Nodes) > 1 {
+			l.waiter = &waiter{Ledger: l}
+			check = l.waiter.awaitLedger
 		}
 	}
 	err = l.whenAvailable(ctx, func() (err error) {
@@ -257,7 +253,7 @@ func (l *Ledger) Close() error { return l.Journal.Close() }
 
 // RunsNode reports whether this process runs a node of a cluster of several, or will when the
 // process that does has ended.
-func (l *Ledger) RunsNode() bool { return l.hosts }
+func (l *Ledger) RunsNode() bool { return l.waiter != nil }
 
 // Box is a box that is open for work.
 type Box struct {
@@ -281,8 +277,8 @@ func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	if unprotected != nil { // for example because the folder belongs to another user
 		l.options.Log.Warn("cannot protect the folder of the box: keep it out of commits, and give it mode 0700", "folder", dir, "reason", unprotected)
 	}
-	if l.hosts {
-		if err := l.awaitMissing(ctx); err != nil {
+	if l.RunsNode() {
+		if err := l.waiter.awaitMissing(ctx); err != nil {
 			l.Close()
 			return nil, err
 		}

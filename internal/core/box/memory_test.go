@@ -306,7 +306,7 @@ func TestAwaitMissing(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		defer interrupt()
 		l.options.Log = slog.New(slog.NewTextHandler(writerFunc(interrupt), nil))
-		return l.awaitMissing(ctx)
+		return (&waiter{Ledger: l}).awaitMissing(ctx)
 	}
 	if err := await(); err != nil {
 		t.Errorf("nothing is missing: error %v", err)

@@ -1051,12 +1051,13 @@ func TestMovedAwayInAnOutage(t *testing.T) {
 	head, err := reachable.Head(t.Context())
 	must.Succeed(t, err)
 	l.Journal = lastOnly{reachable}
-	if moved, err := l.movedAway(t.Context(), l.Journal, head); moved != nil ||
+	w := &waiter{Ledger: l}
+	if moved, err := w.movedAway(t.Context(), l.Journal, head); moved != nil ||
 		!errors.Is(err, journal.ErrUnavailable) {
 		t.Errorf("moved %v, error %v", moved, err)
 	}
 	l.Journal = reachable
-	if moved, err := l.movedAway(t.Context(), l.Journal, head); !errors.Is(moved, rules.ErrMoved) ||
+	if moved, err := w.movedAway(t.Context(), l.Journal, head); !errors.Is(moved, rules.ErrMoved) ||
 		err != nil {
 		t.Errorf("moved %v, error %v", moved, err)
 	}

@@ -22,11 +22,22 @@ const (
 	emptyPatience = time.Minute
 )
 
+// waiter is for a process that runs a node of a cluster of several: it waits while the ledger is not
+// there, or lacks events.
+type waiter struct {
+	*Ledger
+	awaited bool // a warning said that this process waits for the ledger
+	// away is the error that says where the ledger in the cluster continues since the event awayAt;
+	// it was logged.
+	away   error
+	awayAt uint64
+}
+
 // awaitLedger waits while the ledger is not in the cluster: until another machine has created it
 // there, or moved it there or back. The node that this process runs is needed for that, and for
 // moving the ledger away.
-func (l *Ledger) awaitLedger(ctx context.Context, j journal.Journal, address string) error {
-	patience := cmp.Or(l.options.emptyPatience, emptyPatience)
+func (w *waiter) awaitLedger(ctx context.Context, j journal.Journal, address string) error {
+	patience := cmp.Or(w.options.emptyPatience, emptyPatience)
 	for started := time.Now(); ; {
 		head, err := j.Head(ctx)
 		if err == nil {
@@ -34,20 +45,20 @@ func (l *Ledger) awaitLedger(ctx context.Context, j journal.Journal, address str
 		}
 		var moved error
 		if err == nil && head > 0 {
-			moved, err = l.movedAway(ctx, j, head)
+			moved, err = w.movedAway(ctx, j, head)
 		}
 		empty := err == nil && head == 0
-		if err == nil && !empty && moved == nil && l.away != nil {
-			l.away = nil
-			l.options.Log.Warn("the ledger is back in the cluster: continuing")
+		if err == nil && !empty && moved == nil && w.away != nil {
+			w.away = nil
+			w.options.Log.Warn("the ledger is back in the cluster: continuing")
 		}
 		if !empty && moved == nil && !errors.Is(err, errIncomplete) || ctx.Err() != nil || empty &&
-			time.Since(started) >= patience && l.remembers() {
+			time.Since(started) >= patience && w.remembers() {
 			return err
 		}
-		if moved == nil && l.away == nil && !l.awaited {
-			l.awaited = true
-			l.options.Log.Warn("waiting until another machine has created the ledger in the cluster, or moved it there")
+		if moved == nil && w.away == nil && !w.awaited {
+			w.awaited = true
+			w.options.Log.Warn("waiting until another machine has created the ledger in the cluster, or moved it there")
 		}
 		select {
 		case <-ctx.Done():
@@ -59,23 +70,23 @@ func (l *Ledger) awaitLedger(ctx context.Context, j journal.Journal, address str
 
 // movedAway returns an error that matches rules.ErrMoved if the ledger in the cluster continues
 // elsewhere, and says once that this process only runs the node.
-func (l *Ledger) movedAway(ctx context.Context, j journal.Journal, head uint64) (moved, err error) {
+func (w *waiter) movedAway(ctx context.Context, j journal.Journal, head uint64) (moved, err error) {
 	if ended, err := endsWithMove(ctx, j, head); !ended {
 		return nil, err
 	}
-	if l.away == nil || l.awayAt != head {
-		away := l.checkNotMoved(ctx)
+	if w.away == nil || w.awayAt != head {
+		away := w.checkNotMoved(ctx)
 		if away != nil && !errors.Is(away, rules.ErrMoved) {
 			return nil, away
 		}
-		if l.away = away; away != nil {
-			l.awayAt = head
-			l.options.Log.Warn(fmt.Sprintf(
-				"only running the node of this machine: %v; press Ctrl-C to stop", l.away), "hint",
-				signalbox.HintOf(l.away))
+		if w.away = away; away != nil {
+			w.awayAt = head
+			w.options.Log.Warn(fmt.Sprintf(
+				"only running the node of this machine: %v; press Ctrl-C to stop", w.away), "hint",
+				signalbox.HintOf(w.away))
 		}
 	}
-	return l.away, nil
+	return w.away, nil
 }
 
 // Resume is called after the ledger was moved away. In a process that runs a node of a cluster of
@@ -83,11 +94,11 @@ func (l *Ledger) movedAway(ctx context.Context, j journal.Journal, head uint64) 
 // that move the ledger need the node. Otherwise, and when ctx is done, it returns the error that
 // says where the ledger continues.
 func (b *Box) Resume(ctx context.Context, moved error) error {
-	if !b.hosts {
+	if !b.RunsNode() {
 		return cmp.Or(b.movedTo(b.Engine), moved)
 	}
 	err := b.whenAvailable(ctx,
-		func() error { return b.awaitLedger(ctx, b.Journal, config.JournalCluster) })
+		func() error { return b.waiter.awaitLedger(ctx, b.Journal, config.JournalCluster) })
 	if ctx.Err() != nil {
 		return moved
 	}
@@ -111,13 +122,13 @@ func (b *Box) Resume(ctx context.Context, moved error) error {
 const missingPoll = time.Second
 
 // awaitMissing waits while the ledger lacks events that this machine applied or signed: until
-// AcceptLoss has made it forget them, or they are back. Both need a majority of the nodes, and
+// Loss.Accept has made it forget them, or they are back. Both need a majority of the nodes, and
 // perhaps there is none without the one that this process runs.
-func (l *Ledger) awaitMissing(ctx context.Context) error {
+func (w *waiter) awaitMissing(ctx context.Context) error {
 	for last := error(nil); ; {
 		var missing error
-		err := l.whenAvailable(ctx, func() (err error) {
-			missing, err = l.missing(ctx)
+		err := w.whenAvailable(ctx, func() (err error) {
+			missing, err = w.missing(ctx)
 			return err
 		})
 		switch {
@@ -126,7 +137,7 @@ func (l *Ledger) awaitMissing(ctx context.Context) error {
 		case err != nil || missing == nil:
 			return err
 		case last == nil:
-			l.options.Log.Warn(fmt.Sprintf(
+			w.options.Log.Warn(fmt.Sprintf(
 				"only running the node of this machine: %v; press Ctrl-C to stop", missing),
 				"hint", "look for the events in the files of other nodes or in a backup; to continue without them, run signalbox ledger accept-loss on this machine, and this process continues, too")
 		}
@@ -140,20 +151,20 @@ func (l *Ledger) awaitMissing(ctx context.Context) error {
 }
 
 // missing returns an error with CodeUnverified, as missing, if the ledger lacks events that this
-// machine applied or signed and AcceptLoss can settle that.
-func (l *Ledger) missing(ctx context.Context) (missing, err error) {
-	if l.id == "" || l.checkNotMoved(ctx) != nil { // which Open reports
+// machine applied or signed and Loss.Accept can settle that.
+func (w *waiter) missing(ctx context.Context) (missing, err error) {
+	if w.id == "" || w.checkNotMoved(ctx) != nil { // which Open reports
 		return nil, nil
 	}
-	signed := l.SignedLength() // first, because other processes may append and sign meanwhile
-	lost, err := l.Lost(ctx)
+	signed := w.SignedLength() // first, because other processes may append and sign meanwhile
+	lost, err := w.Lost(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case lost != nil:
 		return lost.AsError(), nil
 	}
-	head, err := l.Journal.Head(ctx)
+	head, err := w.Journal.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
