@@ -22,7 +22,7 @@ const (
 	emptyPatience = time.Minute
 )
 
-// waiter is for a process that runs a node of a cluster of several: it waits while the ledger is not
+// waiter waits, in a process that runs a node of a cluster of several, while the ledger is not
 // there, or lacks events.
 type waiter struct {
 	*Ledger

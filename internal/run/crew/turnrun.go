@@ -21,7 +21,7 @@ import (
 	"signalbox/internal/tree/treeruns"
 )
 
-// turnRun is one turn of an agent: one run of its program. What comes of it is a turn.
+// turnRun is one turn of an agent: one run of its program. Its result is a turn.
 type turnRun struct {
 	*agentRun
 	ws        *sessionWorkspace
