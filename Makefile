@@ -33,14 +33,18 @@ install: build ## install the program, its manual pages and its completions belo
 # Go would reuse old results of the tests in test/, because it does not know that they build and run the program.
 test: ## run all tests
 	$(GO) test -count=1 -timeout 30m ./...
+	$(GO) -C test/bench test -count=1 -timeout 30m ./...
 
 test-agents: ## run a plan with real agent programs, without a network
 	SIGNALBOX_AGENTS=run $(GO) test -count=1 -timeout 15m -v ./test/agents
 
 check: format ## run what CI checks: format, vet, staticcheck, go.mod, tests under the race detector
 	$(GO) vet ./...
+	$(GO) -C test/bench vet ./...
 	$(GO) tool staticcheck ./...
+	cd test/bench && $$($(GO) -C ../.. tool -n staticcheck) ./...
 	$(GO) mod tidy -diff
+	$(GO) -C test/bench mod tidy -diff
 	@scripts/race-test
 
 format:
@@ -49,7 +53,7 @@ format:
 
 bench: ## compare the speed with other programs, then run the Go benchmarks
 	-@scripts/need rg
-	$(GO) run ./test/bench
+	$(GO) -C test/bench run .
 	$(GO) test -run '^$$' -bench . ./...
 
 fault: ## run the full fault tests, which kill, race, tamper with, starve and attack the real program, on every database (over an hour)

@@ -158,8 +158,7 @@ var (
 	forTests = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal",
 		"pgregory.net/rapid",
 		"github.com/anishathalye/porcupine", "github.com/charmbracelet/x/vt",
-		"github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
-		"github.com/joeycumines/go-behaviortree"}
+		"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"}
 	testSupport = []string{"internal/core/journal/journaltest", "internal/testkit", "test"}
 )
 

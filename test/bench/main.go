@@ -111,9 +111,18 @@ func (s settings) inFolder(part string, f func(dir string) error) error {
 // withProgram is inFolder with a program of signalbox that was built there.
 func (s settings) withProgram(part string, f func(dir, program string) error) error {
 	return s.inFolder(part, func(dir string) error {
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
 		program := filepath.Join(dir, "signalbox")
-		if out, err := exec.Command("go", "build", "-o", program,
-			"signalbox/cmd/signalbox").CombinedOutput(); err != nil {
+		// This module does not require what the program links, so the program's own must build it.
+		root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "signalbox").Output()
+		if err != nil {
+			return fmt.Errorf("find the module of the program: %w", err)
+		}
+		if out, err := exec.Command("go", "-C", strings.TrimSpace(string(root)), "build", "-o",
+			program, "./cmd/signalbox").CombinedOutput(); err != nil {
 			return fmt.Errorf("build the program: %w: %s", err, out)
 		}
 		return f(dir, program)

@@ -61,10 +61,10 @@ func (c *BackupCommand) Run(p *cli.Program) error {
 				err  error
 			)
 			if c.File == "-" {
-				done, err = l.Backup(ctx, p.Direct, opts) // check refuses a terminal
+				done, err = box.Backup(ctx, l, p.Direct, opts) // check refuses a terminal
 				err = incompleteRead(cmp.Or(err, p.Direct.Flush()))
 			} else {
-				done, err = l.BackupTo(ctx, c.File, opts)
+				done, err = box.BackupTo(ctx, l, c.File, opts)
 			}
 			if err != nil {
 				return cli.OrInterrupted(ctx, err)

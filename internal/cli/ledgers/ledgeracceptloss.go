@@ -50,7 +50,7 @@ func (c *ledgerAcceptLossCommand) Run(p *cli.Program) error {
 	ctx := context.Background()
 	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenLedger, p.BoxOptions(),
 		func(l *box.Ledger) error {
-			loss, err := l.FindLoss(ctx)
+			loss, err := box.FindLoss(ctx, l)
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ func (c *ledgerAcceptLossCommand) Run(p *cli.Program) error {
 			}
 			answer := acceptedLoss{Events: loss.Events, Lost: loss.Lost, Checkpoints: loss.Checkpoints, Kept: []string{}}
 			if !loss.None() && (c.Yes || !c.JSON) {
-				if answer.Kept, err = l.AcceptLoss(ctx, loss, p.ActorOf(c.Actor)); err != nil {
+				if answer.Kept, err = loss.Accept(ctx, p.ActorOf(c.Actor)); err != nil {
 					return err
 				}
 				answer.Accepted = true

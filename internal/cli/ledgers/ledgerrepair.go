@@ -75,12 +75,12 @@ func (c *ledgerRepairCommand) Run(p *cli.Program) error {
 
 func (c *ledgerRepairCommand) removeInvalid(ctx context.Context, p *cli.Program,
 	l *box.Ledger) (answer repaired, err error) {
-	tail, err := l.FindInvalid(ctx, showProgress(p, "verified"))
+	tail, err := box.FindInvalid(ctx, l, showProgress(p, "verified"))
 	if err != nil {
 		return answer, err
 	}
 	if tail == nil {
-		if ahead, err := l.FindAhead(ctx); err == nil && ahead != nil {
+		if ahead, err := box.FindAhead(ctx, l); err == nil && ahead != nil {
 			p.Warnf("%s; see signalbox ledger repair --clock", describeAhead(ahead))
 		}
 		return answer, c.say(p, "nothing needs to be removed: all events are valid")
@@ -95,7 +95,7 @@ func (c *ledgerRepairCommand) removeInvalid(ctx context.Context, p *cli.Program,
 		c.sayHow(p, "would remove "+what)
 		return answer, err
 	}
-	if answer.Kept, err = l.CutInvalid(ctx, tail, p.ActorOf(c.Actor)); err != nil {
+	if answer.Kept, err = tail.Cut(ctx, p.ActorOf(c.Actor)); err != nil {
 		return answer, err
 	}
 	answer.Repaired = true
@@ -104,7 +104,7 @@ func (c *ledgerRepairCommand) removeInvalid(ctx context.Context, p *cli.Program,
 
 func (c *ledgerRepairCommand) correctClock(ctx context.Context, p *cli.Program,
 	l *box.Ledger) (answer repaired, err error) {
-	ahead, err := l.FindAhead(ctx)
+	ahead, err := box.FindAhead(ctx, l)
 	if err != nil {
 		return answer, err
 	}
@@ -116,7 +116,7 @@ func (c *ledgerRepairCommand) correctClock(ctx context.Context, p *cli.Program,
 		c.sayHow(p, "would set it back")
 		return answer, err
 	}
-	if err := l.CorrectClock(ctx, ahead, string(c.Reason), p.ActorOf(c.Actor)); err != nil {
+	if err := ahead.Correct(ctx, string(c.Reason), p.ActorOf(c.Actor)); err != nil {
 		return answer, err
 	}
 	answer.Repaired = true

@@ -3,9 +3,7 @@ package box
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"time"
 
 	"signalbox"
 	"signalbox/internal/core/applied"
@@ -26,6 +24,8 @@ type Loss struct {
 	// SignsElsewhere reports whether the signing key is on another machine, so that its checkpoint
 	// could not be compared.
 	SignsElsewhere bool
+
+	in *Ledger
 }
 
 // LostCheckpoint is a signed checkpoint of events that the ledger no longer has.
@@ -37,9 +37,9 @@ type LostCheckpoint struct {
 // None reports whether there is nothing to forget.
 func (l *Loss) None() bool { return l.Lost == nil && len(l.Checkpoints) == 0 }
 
-// FindLoss compares the ledger with what this machine applied and signed. The events that the
-// ledger has must be valid.
-func (l *Ledger) FindLoss(ctx context.Context) (*Loss, error) {
+// FindLoss compares a ledger with what this machine applied and signed. The events that the ledger
+// has must be valid.
+func FindLoss(ctx context.Context, l *Ledger) (*Loss, error) {
 	lost, err := l.Lost(ctx)
 	if err != nil {
 		return nil, err
@@ -54,15 +54,15 @@ func (l *Ledger) FindLoss(ctx context.Context) (*Loss, error) {
 		return nil, err
 	}
 	defer e.Close()
-	found := &Loss{Lost: lost, Events: e.Tail().Seq}
-	found.Checkpoints, err = l.lostCheckpoints(ctx, found.Events)
+	found := &Loss{Lost: lost, Events: e.Tail().Seq, in: l}
+	found.Checkpoints, err = lostCheckpoints(ctx, l, found.Events)
 	_, _, keyErr := l.privateKey()
 	found.SignsElsewhere = errors.Is(keyErr, ErrNoKey)
 	return found, err
 }
 
 // lostCheckpoints returns the checkpoints that a ledger with so many events does not continue.
-func (l *Ledger) lostCheckpoints(ctx context.Context, events uint64) ([]LostCheckpoint, error) {
+func lostCheckpoints(ctx context.Context, l *Ledger, events uint64) ([]LostCheckpoint, error) {
 	public, err := l.PublicKey()
 	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
 		return nil, nil // nothing was signed
@@ -91,137 +91,78 @@ func (l *Ledger) lostCheckpoints(ctx context.Context, events uint64) ([]LostChec
 	return found, nil
 }
 
-// AcceptLoss forgets what FindLoss found, so that the ledger can be written to, and records on the
+// Accept forgets what FindLoss found, so that the ledger can be written to, and records on the
 // ledger which events are lost. Nothing is deleted: it returns the files in which what is forgotten
 // was kept. No other process of the box should run, except those that wait in awaitMissing. If it
-// is interrupted, repeating it completes it.
-func (l *Ledger) AcceptLoss(ctx context.Context, loss *Loss,
-	actor string) (kept []string, err error) {
-	lock, err := l.lockCheckpoint(ctx)
+// is interrupted, repeating FindLoss and Accept completes it.
+func (l *Loss) Accept(ctx context.Context, actor string) (kept []string, err error) {
+	in := l.in
+	lock, err := in.lockCheckpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Release()
-	if loss.Lost != nil { // first, so that no machine forgets without a record
-		if err := l.recordLoss(ctx, loss.Lost, actor); err != nil {
+	if l.Lost != nil { // first, so that no machine forgets without a record
+		if err := l.record(ctx, actor); err != nil {
 			return nil, err
 		}
 	}
-	for _, checkpoint := range loss.Checkpoints {
+	for _, checkpoint := range l.Checkpoints {
 		aside, err := moveAside(checkpoint.File)
 		if err != nil {
 			return kept, cannotForget(err)
 		}
 		kept = append(kept, aside)
 	}
-	if loss.Lost == nil {
+	if l.Lost == nil {
 		return kept, nil
 	}
 	if err := l.dropSnapshot(ctx); err != nil {
 		return kept, cannotForget(err)
 	}
-	memory, err := applied.Open(l.memoryFile(), l.id)
+	memory, err := applied.Open(in.memoryFile(), in.id)
 	if err != nil {
 		return kept, err
 	}
 	defer memory.Close()
-	events, err := l.lastEvents(ctx)
+	events, err := in.lastEvents(ctx)
 	if err != nil {
 		return kept, err
 	}
-	aside := l.memoryFile() + ".lost-" + l.now().UTC().Format("20060102T150405.000000000Z")
+	aside := in.memoryFile() + ".lost-" + in.now().UTC().Format("20060102T150405.000000000Z")
 	if err := memory.Replace(events, aside); err != nil {
 		return kept, cannotForget(err)
 	}
 	return append(kept, aside), nil
 }
 
-// missingPoll is how often a machine of a cluster looks whether a loss is settled.
-const missingPoll = time.Second
-
-// awaitMissing waits while the ledger lacks events that this machine applied or signed: until
-// AcceptLoss has made it forget them, or they are back. Both need a majority of the nodes, and
-// perhaps there is none without the one that this process runs.
-func (l *Ledger) awaitMissing(ctx context.Context) error {
-	for last := error(nil); ; {
-		var missing error
-		err := l.whenAvailable(ctx, func() (err error) {
-			missing, err = l.missing(ctx)
-			return err
-		})
-		switch {
-		case last != nil && ctx.Err() != nil:
-			return last
-		case err != nil || missing == nil:
-			return err
-		case last == nil:
-			l.options.Log.Warn(fmt.Sprintf(
-				"only running the node of this machine: %v; press Ctrl-C to stop", missing),
-				"hint", "look for the events in the files of other nodes or in a backup; to continue without them, run signalbox ledger accept-loss on this machine, and this process continues, too")
-		}
-		last = missing
-		select {
-		case <-ctx.Done():
-			return missing
-		case <-time.After(missingPoll):
-		}
-	}
-}
-
-// missing returns an error with CodeUnverified, as missing, if the ledger lacks events that this
-// machine applied or signed and AcceptLoss can settle that.
-func (l *Ledger) missing(ctx context.Context) (missing, err error) {
-	if l.id == "" || l.checkNotMoved(ctx) != nil { // which Open reports
-		return nil, nil
-	}
-	signed := l.SignedLength() // first, because other processes may append and sign meanwhile
-	lost, err := l.Lost(ctx)
-	switch {
-	case err != nil:
-		return nil, err
-	case lost != nil:
-		return lost.AsError(), nil
-	}
-	head, err := l.Journal.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return checkLength(signed, head), nil
-}
-
-// recordLoss records on the ledger that this machine continues without events that it had applied.
-func (l *Ledger) recordLoss(ctx context.Context, lost *applied.Lost, actor string) error {
-	e, err := l.openWithoutMemory(ctx)
+// record records on the ledger that this machine continues without events that it had applied.
+func (l *Loss) record(ctx context.Context, actor string) error {
+	e, err := l.in.openWithoutMemory(ctx)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
 	host, _ := os.Hostname() // "" if the machine has no name
-	_, err = e.Do(ctx, rules.AcceptLoss{First: lost.First, Last: lost.Last,
-		Hash: lost.Known[len(lost.Known)-1].Hash, Host: text.Shorten(text.Printable(host), 100),
+	known := l.Lost.Known
+	_, err = e.Do(ctx, rules.AcceptLoss{First: l.Lost.First, Last: l.Lost.Last,
+		Hash: known[len(known)-1].Hash, Host: text.Shorten(text.Printable(host), 100),
 		Actor: actor})
 	return err
 }
 
-func (l *Ledger) now() time.Time {
-	if l.options.Now != nil {
-		return l.options.Now()
-	}
-	return time.Now()
-}
-
 // dropSnapshot removes a snapshot of events that the ledger no longer has. It would be ignored,
 // with a warning every time.
-func (l *Ledger) dropSnapshot(ctx context.Context) error {
-	s, err := l.Journal.LoadSnapshot(ctx)
+func (l *Loss) dropSnapshot(ctx context.Context) error {
+	s, err := l.in.Journal.LoadSnapshot(ctx)
 	if err != nil || s.Seq == 0 {
 		return nil // there is none that would be used
 	}
-	events, err := l.Journal.Read(ctx, s.Seq-1, 1)
+	events, err := l.in.Journal.Read(ctx, s.Seq-1, 1)
 	if err != nil || len(events) > 0 && events[0].Hash == s.Hash {
 		return err
 	}
-	return durable.Remove(l.file(snapshotName))
+	return durable.Remove(l.in.file(snapshotName))
 }
 
 func cannotForget(err error) error {

@@ -50,8 +50,9 @@ type BackupResult struct {
 	KeyFile string
 }
 
-// BackupTo writes a backup to a file, atomically. It is compressed if the name ends in .gz or .tgz.
-func (l *Ledger) BackupTo(ctx context.Context, name string,
+// BackupTo writes a backup of a ledger to a file, atomically. It is compressed if the name ends in
+// .gz or .tgz.
+func BackupTo(ctx context.Context, l *Ledger, name string,
 	opts BackupOptions) (BackupResult, error) {
 	if err := checkReplaceable(name, opts.Force); err != nil {
 		return BackupResult{}, err
@@ -61,7 +62,7 @@ func (l *Ledger) BackupTo(ctx context.Context, name string,
 		return BackupResult{}, backupError(err)
 	}
 	defer os.Remove(file.Name()) // does nothing after the rename
-	done, err := l.backupToFile(ctx, file, strings.HasSuffix(name, ".gz") ||
+	done, err := backupToFile(ctx, l, file, strings.HasSuffix(name, ".gz") ||
 		strings.HasSuffix(name, ".tgz"), opts)
 	if err == nil {
 		err = checkReplaceable(name, opts.Force) // another process may have created it meanwhile
@@ -76,18 +77,18 @@ func (l *Ledger) BackupTo(ctx context.Context, name string,
 }
 
 // backupToFile closes the file.
-func (l *Ledger) backupToFile(ctx context.Context, file *os.File, compress bool,
+func backupToFile(ctx context.Context, l *Ledger, file *os.File, compress bool,
 	opts BackupOptions) (done BackupResult, err error) {
 	if compress {
 		size := &countingWriter{w: file}
 		zip := gzip.NewWriter(size)
-		done, err = l.Backup(ctx, zip, opts)
+		done, err = Backup(ctx, l, zip, opts)
 		if err == nil {
 			err = zip.Close()
 		}
 		done.Bytes = size.n
 	} else {
-		done, err = l.Backup(ctx, file, opts)
+		done, err = Backup(ctx, l, file, opts)
 	}
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
@@ -124,14 +125,14 @@ func backupError(err error) error {
 		"cannot write the backup: %w", err)
 }
 
-// Backup writes a backup: all events up to the head of the ledger at the time of the call, and the
+// Backup writes a backup of a ledger: all events up to its head at the time of the call, and the
 // blobs that they refer to. Other processes may continue to write. A ledger that does not verify is
 // not backed up.
 //
 // The events are written one by one rather than as a copy of the database: restoring a copy would
 // mean to open a SQLite file from an untrusted source, with its schema, triggers and pages, and a
 // backup can be read without signalbox.
-func (l *Ledger) Backup(ctx context.Context, w io.Writer,
+func Backup(ctx context.Context, l *Ledger, w io.Writer,
 	opts BackupOptions) (BackupResult, error) {
 	b := &backupWriter{l: l, opts: opts, out: &countingWriter{w: w}, refs: newBlobRefs()}
 	if err := b.prepare(ctx); err != nil {

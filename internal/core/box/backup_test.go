@@ -78,7 +78,7 @@ func newFull(t *testing.T) *full {
 func (k *kit) backup(t *testing.T) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	if _, err := k.ledger(t).Backup(t.Context(), &buf, BackupOptions{}); err != nil {
+	if _, err := Backup(t.Context(), k.ledger(t), &buf, BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return buf.Bytes()
@@ -110,7 +110,7 @@ func checkRefused(t *testing.T, k *kit, data []byte, want string) {
 func TestBackupRoundTrip(t *testing.T) {
 	f := newFull(t)
 	name := filepath.Join(t.TempDir(), "backup.tar")
-	done, err := f.ledger(t).BackupTo(t.Context(), name, BackupOptions{Version: "v1"})
+	done, err := BackupTo(t.Context(), f.ledger(t), name, BackupOptions{Version: "v1"})
 	must.Succeed(t, err)
 	data, err := os.ReadFile(name)
 	must.Succeed(t, err)
@@ -177,7 +177,7 @@ func checkBlob(t *testing.T, b *Box, digest signalbox.Hash, want string) {
 func TestBackupCompressed(t *testing.T) {
 	f := newFull(t)
 	name := filepath.Join(t.TempDir(), "backup.tar.gz")
-	done, err := f.ledger(t).BackupTo(t.Context(), name, BackupOptions{})
+	done, err := BackupTo(t.Context(), f.ledger(t), name, BackupOptions{})
 	must.Succeed(t, err)
 	data, err := os.ReadFile(name)
 	if err != nil || !bytes.HasPrefix(data, []byte("\x1f\x8b")) || done.Bytes != int64(len(data)) ||
@@ -203,24 +203,24 @@ func TestBackupFileIsNotOverwritten(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "backup.tar")
 	must.Succeed(t, os.WriteFile(name, []byte("precious"), 0o600))
-	_, err := l.BackupTo(t.Context(), name, BackupOptions{})
+	_, err := BackupTo(t.Context(), l, name, BackupOptions{})
 	checkCode(t, err, signalbox.CodeFailed)
 	if text, err := os.ReadFile(name); err != nil || string(text) != "precious" {
 		t.Errorf("the file has %q, %v", text, err)
 	}
-	if _, err := l.BackupTo(t.Context(), name, BackupOptions{Force: true}); err != nil {
+	if _, err := BackupTo(t.Context(), l, name, BackupOptions{Force: true}); err != nil {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(name); err != nil || len(text) < 1000 {
 		t.Errorf("the file has %d bytes, %v", len(text), err)
 	}
-	_, err = l.BackupTo(t.Context(), dir, BackupOptions{Force: true}) // a folder is never replaced
+	_, err = BackupTo(t.Context(), l, dir, BackupOptions{Force: true}) // a folder is never replaced
 	checkCode(t, err, signalbox.CodeFailed)
-	_, err = l.BackupTo(t.Context(), filepath.Join(dir, "gone", "backup.tar"), BackupOptions{})
+	_, err = BackupTo(t.Context(), l, filepath.Join(dir, "gone", "backup.tar"), BackupOptions{})
 	checkCode(t, err, signalbox.CodeFailed)
 
 	late := filepath.Join(t.TempDir(), "late.tar") // another process creates it during the backup
-	_, err = l.BackupTo(t.Context(), late, BackupOptions{Progress: func(_, _ uint64) {
+	_, err = BackupTo(t.Context(), l, late, BackupOptions{Progress: func(_, _ uint64) {
 		if err := os.WriteFile(late, []byte("precious"), 0o600); err != nil {
 			t.Error(err)
 		}
@@ -231,7 +231,7 @@ func TestBackupFileIsNotOverwritten(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = l.BackupTo(ctx, filepath.Join(dir, "interrupted.tar"),
+	_, err = BackupTo(ctx, l, filepath.Join(dir, "interrupted.tar"),
 		BackupOptions{Progress: func(_, _ uint64) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
@@ -299,7 +299,7 @@ func TestBackupDuringWrites(t *testing.T) {
 func TestBackupOfDamagedBox(t *testing.T) {
 	f := newFull(t)
 	backup := func(k *kit) (BackupResult, error) {
-		return k.ledger(t).Backup(t.Context(), io.Discard, BackupOptions{})
+		return Backup(t.Context(), k.ledger(t), io.Discard, BackupOptions{})
 	}
 	path := func(k *kit, digest signalbox.Hash) string {
 		return filepath.Join("blobs", digest.String()[:2], digest.String()[2:])
@@ -381,7 +381,7 @@ func TestBackupSkipsOtherFiles(t *testing.T) {
 		want++
 	}
 	var buf bytes.Buffer
-	done, err := f.ledger(t).Backup(t.Context(), &buf, BackupOptions{})
+	done, err := Backup(t.Context(), f.ledger(t), &buf, BackupOptions{})
 	if err != nil || len(done.Skipped) != want+1 {
 		t.Errorf("skipped %q, %v", done.Skipped, err)
 	}

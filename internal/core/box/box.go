@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -121,19 +119,24 @@ func noBox(err error) error {
 // Ledger is the ledger of a box, for reading and verifying. Opening it does not compute the state,
 // so it can be opened even if events were tampered with.
 type Ledger struct {
-	Dir     string
-	Journal journal.Journal
+	Keys
+	Reader
 
 	options Options
-	id      string
-	// key is the public key that the ledger has recorded, "" in ledgers of older versions.
-	key     string
-	hosts   bool // this process runs a node of a cluster of several
-	awaited bool // a warning said that this process waits for the ledger
-	// away is the error that says where the ledger in the cluster continues since the event awayAt;
-	// it was logged.
-	away   error
-	awayAt uint64
+	waiter  *waiter // nil unless this process runs a node of a cluster of several
+}
+
+// newLedger returns the ledger of the box in dir, without its journal.
+func newLedger(dir string, opts *Options) *Ledger {
+	l := &Ledger{}
+	if opts != nil {
+		l.options = *opts
+	}
+	if l.options.Log == nil {
+		l.options.Log = slog.New(slog.DiscardHandler)
+	}
+	l.Keys = Keys{Folder: Folder{Dir: dir}, path: l.options.KeyFile, log: l.options.Log}
+	return l
 }
 
 // OpenLedger opens the ledger of a box for reading. The caller closes it.
@@ -165,13 +168,7 @@ func openLedger(ctx context.Context, dir string, opts *Options, how access) (*Le
 // openLedgerAt is openLedger with the setting journal.
 func openLedgerAt(ctx context.Context, dir, address string, opts *Options,
 	how access) (*Ledger, error) {
-	l := &Ledger{Dir: dir}
-	if opts != nil {
-		l.options = *opts
-	}
-	if l.options.Log == nil {
-		l.options.Log = slog.New(slog.DiscardHandler)
-	}
+	l := newLedger(dir, opts)
 	if err := l.options.mayConnect(ctx, dir, address); err != nil {
 		return nil, err
 	}
@@ -190,8 +187,9 @@ func openLedgerAt(ctx context.Context, dir, address string, opts *Options,
 			j.Close()
 			return nil, err
 		}
-		if l.hosts = len(cluster.Nodes) > 1; l.hosts {
-			check = l.awaitLedger
+		if len(cluster.Nodes) > 1 {
+			l.waiter = &waiter{Ledger: l}
+			check = l.waiter.awaitLedger
 		}
 	}
 	err = l.whenAvailable(ctx, func() (err error) {
@@ -216,16 +214,6 @@ func (l *Ledger) whenAvailable(ctx context.Context, f func() error) error {
 	return engine.WhenAvailable(ctx, l.options.Log, f)
 }
 
-// hadLedger reports whether the folder belongs to a box that was in use.
-func (l *Ledger) hadLedger() bool {
-	for _, name := range []string{publicKeyName, checkpointName} {
-		if _, err := os.Stat(l.file(name)); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
 func ledgerMissing(dir, address string) error {
 	if address == config.JournalSQLite {
 		return signalbox.CodeUnverified.Errorf(
@@ -241,7 +229,7 @@ func ledgerMissing(dir, address string) error {
 // or it is damaged, so that a damaged ledger can be verified. All other errors are returned: a box
 // without an id would remember nothing.
 func (l *Ledger) readID(ctx context.Context) error {
-	l.id, l.key = "", ""
+	l.id, l.recorded = "", ""
 	events, err := l.Journal.Read(ctx, 0, 1)
 	if err != nil && !errors.Is(err, journal.ErrDamaged) {
 		return fmt.Errorf("read the id of the box: %w", err)
@@ -255,7 +243,7 @@ func (l *Ledger) readID(ctx context.Context) error {
 	}
 	l.id = opened.Box
 	if name, err := ledger.KeyName(opened.Key); err == nil && name == origin(l.id) {
-		l.key = opened.Key
+		l.recorded = opened.Key
 	}
 	return nil
 }
@@ -263,47 +251,9 @@ func (l *Ledger) readID(ctx context.Context) error {
 // Close closes the journal.
 func (l *Ledger) Close() error { return l.Journal.Close() }
 
-// ID returns the id of the box, "" before Init has written the first event.
-func (l *Ledger) ID() string { return l.id }
-
 // RunsNode reports whether this process runs a node of a cluster of several, or will when the
 // process that does has ended.
-func (l *Ledger) RunsNode() bool { return l.hosts }
-
-func (l *Ledger) file(name string) string { return filepath.Join(l.Dir, name) }
-
-// readAtOnce is the number of events read at a time.
-const readAtOnce = 2048
-
-// Events yields the events that follow the event after, to the end of the ledger.
-func (l *Ledger) Events(ctx context.Context, after uint64) iter.Seq2[*signalbox.Event, error] {
-	return eventsAfter(after, func(after uint64) ([]signalbox.Event, error) {
-		return l.Journal.Read(ctx, after, readAtOnce)
-	})
-}
-
-// eventsAfter yields the events that follow the event after, until read returns none.
-func eventsAfter(after uint64, read func(after uint64) ([]signalbox.Event, error)) iter.Seq2[
-	*signalbox.Event, error] {
-	return func(yield func(*signalbox.Event, error) bool) {
-		for {
-			events, err := read(after)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for i := range events {
-				if !yield(&events[i], nil) {
-					return
-				}
-			}
-			if len(events) == 0 {
-				return
-			}
-			after = events[len(events)-1].Seq
-		}
-	}
-}
+func (l *Ledger) RunsNode() bool { return l.waiter != nil }
 
 // Box is a box that is open for work.
 type Box struct {
@@ -327,8 +277,8 @@ func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	if unprotected != nil { // for example because the folder belongs to another user
 		l.options.Log.Warn("cannot protect the folder of the box: keep it out of commits, and give it mode 0700", "folder", dir, "reason", unprotected)
 	}
-	if l.hosts {
-		if err := l.awaitMissing(ctx); err != nil {
+	if l.RunsNode() {
+		if err := l.waiter.awaitMissing(ctx); err != nil {
 			l.Close()
 			return nil, err
 		}
@@ -408,22 +358,9 @@ func (b *Box) Close() error {
 // Wrote reports whether the ledger has grown since the box was opened.
 func (b *Box) Wrote() bool { return b.Engine.Tail().Seq > b.opened }
 
-// maxSmallFile is more than a checkpoint, its tree or a key needs.
-const maxSmallFile = 64 << 10
-
-// readOptional reads a small file. It returns nil if there is none.
-func readOptional(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+func (l *Ledger) now() time.Time {
+	if l.options.Now != nil {
+		return l.options.Now()
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSmallFile+1))
-	if err == nil && len(data) > maxSmallFile {
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxSmallFile)
-	}
-	return data, err
+	return time.Now()
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Grant gives a role of the database that has the ledger exactly these rights to it.
-func (l *Ledger) Grant(ctx context.Context, role string, rights postgres.Rights) error {
-	database, ok := l.database().(*postgres.Journal)
+func (r *Reader) Grant(ctx context.Context, role string, rights postgres.Rights) error {
+	database, ok := r.database().(*postgres.Journal)
 	if !ok {
 		return signalbox.CodeFailed.Errorf(
 			"the rights to a ledger in a file are those of the file",
@@ -20,8 +20,8 @@ func (l *Ledger) Grant(ctx context.Context, role string, rights postgres.Rights)
 
 // IsOwner reports whether a role has all rights to the ledger in PostgreSQL because it created it;
 // "" is the one that this process uses.
-func (l *Ledger) IsOwner(ctx context.Context, role string) (bool, error) {
-	database, ok := l.database().(*postgres.Journal)
+func (r *Reader) IsOwner(ctx context.Context, role string) (bool, error) {
+	database, ok := r.database().(*postgres.Journal)
 	if !ok {
 		return false, nil
 	}

@@ -85,7 +85,7 @@ func (s settings) restore(dir string) {
 // or may.
 func createBox(ctx context.Context, dir, actor string, opts *Options) (r *InitResult, stored bool,
 	err error) {
-	journal, hadLedger := "", (&Ledger{Dir: dir}).wasUsed()
+	journal, hadLedger := "", (&Folder{Dir: dir}).wasUsed()
 	if opts != nil {
 		journal = opts.Journal
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,9 +26,19 @@ const publicKeyName = "key.pub"
 // only run agents.
 var ErrNoKey = errors.New("the signing key is not on this host")
 
-func (l *Ledger) keyFile(id string) (string, error) {
-	if l.options.KeyFile != "" {
-		return l.options.KeyFile, nil
+// Keys are the keys of a box, and the checkpoints that were signed with them.
+type Keys struct {
+	Folder
+
+	// recorded is the public key that the ledger has recorded, "" in ledgers of older versions.
+	recorded string
+	path     string // Options.KeyFile
+	log      *slog.Logger
+}
+
+func (k *Keys) keyFile(id string) (string, error) {
+	if k.path != "" {
+		return k.path, nil
 	}
 	dir, err := config.UserFolder()
 	if err != nil {
@@ -87,8 +98,8 @@ func unusedKey(name string) (leftoverKey, bool) {
 
 // privateKey returns the box's private key, and the public key for it. The error is ErrNoKey if
 // this host does not have it.
-func (l *Ledger) privateKey() (private, public string, err error) {
-	name, err := l.keyFile(l.ID())
+func (k *Keys) privateKey() (private, public string, err error) {
+	name, err := k.keyFile(k.ID())
 	if err == nil {
 		private, err = readKey(name)
 	}
@@ -98,9 +109,9 @@ func (l *Ledger) privateKey() (private, public string, err error) {
 	if public, err = ledger.PublicKey(private); err != nil {
 		return "", "", keyError(name, err)
 	}
-	if keyOrigin, err := ledger.KeyName(public); err != nil || keyOrigin != origin(l.ID()) {
+	if keyOrigin, err := ledger.KeyName(public); err != nil || keyOrigin != origin(k.ID()) {
 		return "", "", keyError(name, fmt.Errorf("it belongs to %s, not to %s", keyOrigin,
-			origin(l.ID())))
+			origin(k.ID())))
 	}
 	return private, public, nil
 }
@@ -169,12 +180,12 @@ func keyError(name string, err error) error {
 // in the box's folder, which can be trusted only as much as the folder. A private key that cannot
 // be used, such as one for another box, does not prevent verification: the first event, which has
 // the id of the box, may be what is wrong.
-func (l *Ledger) PublicKey() (string, error) {
-	_, public, unusable := l.privateKey()
+func (k *Keys) PublicKey() (string, error) {
+	_, public, unusable := k.privateKey()
 	if unusable == nil {
 		return public, nil
 	}
-	text, err := readOptional(l.file(publicKeyName))
+	text, err := readOptional(k.file(publicKeyName))
 	switch {
 	case err != nil:
 		return "", err
@@ -184,45 +195,45 @@ func (l *Ledger) PublicKey() (string, error) {
 		return "", unusable
 	}
 	return "", signalbox.CodeNotFound.Errorf("write what signalbox ledger key prints on the host "+
-		"where the box was created into the file "+l.file(publicKeyName),
-		"the box has no public key: no file %s", l.file(publicKeyName))
+		"where the box was created into the file "+k.file(publicKeyName),
+		"the box has no public key: no file %s", k.file(publicKeyName))
 }
 
 // adoptKey writes the public key that the ledger has recorded to the box's folder, if that has none:
 // a machine that was set up by hand joined before there was a key. From then on this machine
 // notices if the ledger is replaced by one with another key.
-func (l *Ledger) adoptKey() error {
-	text, err := readOptional(l.file(publicKeyName))
-	if err != nil || text != nil || l.key == "" {
+func (k *Keys) adoptKey() error {
+	text, err := readOptional(k.file(publicKeyName))
+	if err != nil || text != nil || k.recorded == "" {
 		return err
 	}
-	return l.publishKey(l.key)
+	return k.publishKey(k.recorded)
 }
 
 // CheckPublicKey returns an error if the public key in the box's folder is not that of the private
 // key on this host, not that of this box, or not that in its ledger, or if the private key cannot
 // be used. A box that has no public key yet, and a host without the private key, are fine.
-func (l *Ledger) CheckPublicKey() error {
-	text, err := readOptional(l.file(publicKeyName))
+func (k *Keys) CheckPublicKey() error {
+	text, err := readOptional(k.file(publicKeyName))
 	if err != nil {
 		return wrongPublicKey("the public key in the box cannot be read: %w", err)
 	}
 	stored := string(bytes.TrimSpace(text))
-	if name, err := ledger.KeyName(stored); text != nil && l.ID() != "" &&
-		(err != nil || name != origin(l.ID())) {
-		return wrongPublicKey("%s is not a public key of this box, %s", l.file(publicKeyName),
-			origin(l.ID()))
+	if name, err := ledger.KeyName(stored); text != nil && k.ID() != "" &&
+		(err != nil || name != origin(k.ID())) {
+		return wrongPublicKey("%s is not a public key of this box, %s", k.file(publicKeyName),
+			origin(k.ID()))
 	}
-	_, public, err := l.privateKey()
+	_, public, err := k.privateKey()
 	switch {
 	case err != nil && !errors.Is(err, ErrNoKey):
 		return err
 	case err == nil && text != nil && stored != public:
 		return wrongPublicKey("%s is not the public key of the private key on this host",
-			l.file(publicKeyName))
-	case text != nil && l.key != "" && stored != l.key:
+			k.file(publicKeyName))
+	case text != nil && k.recorded != "" && stored != k.recorded:
 		return wrongPublicKey("%s is not the public key that the ledger has recorded, %s",
-			l.file(publicKeyName), l.key)
+			k.file(publicKeyName), k.recorded)
 	}
 	return nil
 }
@@ -234,14 +245,14 @@ func wrongPublicKey(format string, args ...any) error {
 }
 
 // publishKey writes the public key to the box's folder.
-func (l *Ledger) publishKey(public string) error {
-	text, err := readOptional(l.file(publicKeyName))
+func (k *Keys) publishKey(public string) error {
+	text, err := readOptional(k.file(publicKeyName))
 	if err != nil || string(text) == public+"\n" {
 		return err
 	}
 	if text != nil {
-		l.options.Log.Warn("the public key in the box was not that of the private key on this host; it is replaced", "file", l.file(publicKeyName),
+		k.log.Warn("the public key in the box was not that of the private key on this host; it is replaced", "file", k.file(publicKeyName),
 			"was", strings.TrimSpace(string(text[:min(len(text), 200)])))
 	}
-	return durable.Replace(l.file(publicKeyName), []byte(public+"\n"), 0o600)
+	return durable.Replace(k.file(publicKeyName), []byte(public+"\n"), 0o600)
 }

@@ -61,7 +61,7 @@ func TestPublicKeyFromLedger(t *testing.T) {
 	l := k.ledger(t)
 	defer l.Close()
 	must.Succeed(t, l.CheckPublicKey())
-	l.key = strings.Replace(l.key, "+", "+0", 1)
+	l.recorded = strings.Replace(l.recorded, "+", "+0", 1)
 	checkCode(t, l.CheckPublicKey(), signalbox.CodeUnverified)
 	k.put(t, publicKeyName, other.made.PublicKey+"\n")
 	k.open(t).Close()

@@ -3,37 +3,11 @@ package box
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 
 	"signalbox"
 	"signalbox/internal/core/applied"
 	"signalbox/internal/core/engine"
 )
-
-// memoryFile returns the file in which this machine remembers the last events that it applied.
-func (l *Ledger) memoryFile() string { return l.file(applied.FileName) }
-
-// wasUsed reports whether this machine has worked with the ledger of the box.
-func (l *Ledger) wasUsed() bool {
-	_, err := os.Stat(l.memoryFile())
-	return err == nil || l.hadLedger()
-}
-
-// remembers reports whether this machine remembers events.
-func (l *Ledger) remembers() bool {
-	_, ok, err := l.Remembered()
-	return ok || err != nil
-}
-
-// Remembered returns the last event that this machine applied, as far as it is remembered.
-func (l *Ledger) Remembered() (last applied.Event, ok bool, err error) {
-	_, events, err := applied.Read(l.memoryFile())
-	if err != nil || len(events) == 0 {
-		return applied.Event{}, false, err
-	}
-	return events[len(events)-1], true, nil
-}
 
 // Lost returns which events that this machine applied the ledger has lost, nil if none. The error
 // has CodeUnverified if this machine has worked with the ledger of another box.
@@ -114,20 +88,4 @@ func (l *Ledger) remember(ctx context.Context) error {
 		err = memory.Add(events)
 	}
 	return errors.Join(err, memory.Close())
-}
-
-// lastEvents returns the events at the end of the ledger that the memory keeps.
-func (l *Ledger) lastEvents(ctx context.Context) ([]signalbox.Event, error) {
-	head, err := l.Journal.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var last []signalbox.Event
-	for e, err := range l.Events(ctx, head-min(head, applied.Size)) {
-		if err != nil {
-			return nil, fmt.Errorf("read the ledger: %w", err)
-		}
-		last = append(last, *e)
-	}
-	return last, nil
 }

@@ -232,7 +232,7 @@ func TestEmptyLedgerThatHadEvents(t *testing.T) {
 	k.tamper(t, "DELETE FROM events")
 	_, err := Open(t.Context(), k.dir, k.opts)
 	checkLost(t, err, "events 1 to 2 are missing: this machine has applied them, but the ledger ends at event 0")
-	_, err = k.ledger(t).FindLoss(t.Context())
+	_, err = FindLoss(t.Context(), k.ledger(t))
 	checkCode(t, err, signalbox.CodeUnverified)
 }
 
@@ -241,7 +241,7 @@ func (k *kit) acceptLoss(t *testing.T, events uint64, checkpoints int) (*Loss, [
 	t.Helper()
 	l := k.ledger(t)
 	defer l.Close()
-	loss, err := l.FindLoss(t.Context())
+	loss, err := FindLoss(t.Context(), l)
 	must.Succeed(t, err)
 	var lost uint64
 	if loss.Lost != nil {
@@ -252,7 +252,7 @@ func (k *kit) acceptLoss(t *testing.T, events uint64, checkpoints int) (*Loss, [
 		t.Errorf("%d events and the checkpoints %v are lost, want %d and %d", lost,
 			loss.Checkpoints, events, checkpoints)
 	}
-	kept, err := l.AcceptLoss(t.Context(), loss, "ann")
+	kept, err := loss.Accept(t.Context(), "ann")
 	must.Succeed(t, err)
 	for _, name := range kept {
 		if _, err := os.Stat(name); err != nil {
@@ -306,7 +306,7 @@ func TestAwaitMissing(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		defer interrupt()
 		l.options.Log = slog.New(slog.NewTextHandler(writerFunc(interrupt), nil))
-		return l.awaitMissing(ctx)
+		return (&waiter{Ledger: l}).awaitMissing(ctx)
 	}
 	if err := await(); err != nil {
 		t.Errorf("nothing is missing: error %v", err)

@@ -294,7 +294,7 @@ func (m *migration) verifySource(ctx context.Context) error {
 		return signalbox.CodeUnverified.Errorf(hint,
 			"the ledger cannot be moved, because it is not intact: %s", report.Reason)
 	}
-	ahead, err := m.source.FindAhead(ctx)
+	ahead, err := FindAhead(ctx, m.source.Ledger)
 	if err == nil && ahead != nil { // a database would refuse new events
 		err = signalbox.CodeFailed.Errorf(
 			"set it back with signalbox ledger repair --clock, then run the command again",
@@ -310,7 +310,8 @@ func (m *migration) openNew(ctx context.Context, address string, how access) (*L
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{Dir: m.dir, Journal: j, options: m.Options}
+	l := newLedger(m.dir, &m.Options)
+	l.Journal = j
 	if err = l.readID(ctx); err != nil {
 		l.Close()
 		return nil, err

@@ -154,7 +154,8 @@ func (m *mover) place(t *testing.T, address string) *Ledger {
 	j, err := m.openPlace(t.Context(), m.dir, address, readWrite, m.opts)
 	must.Succeed(t, err)
 	t.Cleanup(func() { j.Close() })
-	l := &Ledger{Dir: m.dir, Journal: j, options: *m.opts}
+	l := newLedger(m.dir, m.opts)
+	l.Journal = j
 	if err = l.readID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +260,7 @@ func TestMigrate(t *testing.T) {
 		len(done.Missing) > 0 {
 		t.Errorf("moved: %+v", done)
 	}
-	if last, _, err := (&Ledger{Dir: m.dir}).Remembered(); err != nil || last.Seq != done.Events ||
+	if last, _, err := (&Folder{Dir: m.dir}).Remembered(); err != nil || last.Seq != done.Events ||
 		last.Hash != done.Head {
 		t.Errorf("the machine remembers up to event %d, error %v; want %d", last.Seq, err,
 			done.Events)
@@ -957,7 +958,7 @@ func TestMovedLedgerIsNotBackedUp(t *testing.T) {
 	m.backup(t)
 	must.Succeed(t, setJournal(m.dir, "sqlite"))
 	var buf bytes.Buffer
-	if _, err := m.kit.ledger(t).Backup(t.Context(), &buf, BackupOptions{}); !errors.Is(err,
+	if _, err := Backup(t.Context(), m.kit.ledger(t), &buf, BackupOptions{}); !errors.Is(err,
 		rules.ErrMoved) || buf.Len() > 0 {
 		t.Errorf("error %v, %d bytes", err, buf.Len())
 	}
@@ -1000,7 +1001,7 @@ func TestRestoreIsLocal(t *testing.T) {
 			l := m.kit.ledger(t)
 			m.put(t, config.FileName, change(m.read(t, config.FileName)))
 			var buf bytes.Buffer
-			if _, err := l.Backup(t.Context(), &buf, BackupOptions{}); err != nil {
+			if _, err := Backup(t.Context(), l, &buf, BackupOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			before := m.export(t, inOther)
@@ -1050,12 +1051,13 @@ func TestMovedAwayInAnOutage(t *testing.T) {
 	head, err := reachable.Head(t.Context())
 	must.Succeed(t, err)
 	l.Journal = lastOnly{reachable}
-	if moved, err := l.movedAway(t.Context(), l.Journal, head); moved != nil ||
+	w := &waiter{Ledger: l}
+	if moved, err := w.movedAway(t.Context(), l.Journal, head); moved != nil ||
 		!errors.Is(err, journal.ErrUnavailable) {
 		t.Errorf("moved %v, error %v", moved, err)
 	}
 	l.Journal = reachable
-	if moved, err := l.movedAway(t.Context(), l.Journal, head); !errors.Is(moved, rules.ErrMoved) ||
+	if moved, err := w.movedAway(t.Context(), l.Journal, head); !errors.Is(moved, rules.ErrMoved) ||
 		err != nil {
 		t.Errorf("moved %v, error %v", moved, err)
 	}

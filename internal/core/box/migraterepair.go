@@ -12,7 +12,7 @@ import (
 // LedgerRepaired. What is done in it stays in memory, because nothing can be appended in the old
 // place: no process can work there, so it need not be ended. The box is nil if all events are valid.
 func (m *migration) leaveInvalid(ctx context.Context, l *Ledger) (*Box, error) {
-	tail, err := l.FindInvalid(ctx, m.reportAs(MigrateVerify))
+	tail, err := FindInvalid(ctx, l, m.reportAs(MigrateVerify))
 	if err != nil || tail == nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (m *migration) leaveInvalid(ctx context.Context, l *Ledger) (*Box, error) {
 		return b, nil
 	}
 	if !m.DryRun {
-		m.result.Removed, err = l.keepRemoved(kept)
+		m.result.Removed, err = tail.keep(kept)
 	}
 	if err == nil {
 		_, err = e.Do(ctx, repair)

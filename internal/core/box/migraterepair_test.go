@@ -121,11 +121,11 @@ func TestMigrateRepairFromNATS(t *testing.T) {
 		must.Succeed(t, err)
 	}
 	l := k.ledger(t)
-	tail, err := l.FindInvalid(t.Context(), nil)
+	tail, err := FindInvalid(t.Context(), l, nil)
 	if err != nil || len(tail.Events) != 2 || string(tail.Events[1].Data) != "nor this" {
 		t.Fatalf("found %+v, %v", tail, err)
 	}
-	if _, err := l.CutInvalid(t.Context(), tail, "ann"); signalbox.HintOf(err) == "" {
+	if _, err := tail.Cut(t.Context(), "ann"); signalbox.HintOf(err) == "" {
 		t.Errorf("removed in the old place: %v", err)
 	}
 	must.Succeed(t, l.Close())

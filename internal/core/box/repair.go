@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"iter"
 	"os"
 	"time"
 
@@ -25,12 +24,14 @@ type InvalidTail struct {
 	// Fault is what is wrong with the first of the Events.
 	Fault  string
 	Events []signalbox.Event
+
+	in *Ledger
 }
 
-// FindInvalid returns the invalid events at the end of the ledger, nil if all events are valid. The
+// FindInvalid returns the invalid events at the end of a ledger, nil if all events are valid. The
 // error has CodeUnverified if they must not be removed, because they may have been valid when they
 // were stored.
-func (l *Ledger) FindInvalid(ctx context.Context,
+func FindInvalid(ctx context.Context, l *Ledger,
 	progress func(done, total uint64)) (*InvalidTail, error) {
 	v, err := l.Verify(ctx, VerifyOptions{NoBlobs: true, Progress: progress})
 	if err != nil || v.OK {
@@ -52,7 +53,7 @@ func (l *Ledger) FindInvalid(ctx context.Context,
 		return nil, signalbox.CodeFailed.Errorf("run the command on the machine with the key",
 			"only the machine with the signing key of the box knows which events were signed")
 	}
-	tail := &InvalidTail{Fault: v.Reason}
+	tail := &InvalidTail{Fault: v.Reason, in: l}
 	var kept signalbox.Hash // of the last valid event
 	for e, err := range l.storedEvents(ctx, first-2) {
 		if err != nil {
@@ -81,33 +82,20 @@ func (l *Ledger) FindInvalid(ctx context.Context,
 	return tail, nil
 }
 
-// storedEvents returns the events after an event, also those that the journal refuses to read.
-func (l *Ledger) storedEvents(ctx context.Context,
-	after uint64) iter.Seq2[*signalbox.Event, error] {
-	database, ok := l.database().(journal.StoredReader)
-	if !ok {
-		return l.Events(ctx, after)
-	}
-	return eventsAfter(after, func(after uint64) ([]signalbox.Event, error) {
-		return database.ReadStored(ctx, after)
-	})
-}
-
 func notRepairable(format string, args ...any) error {
 	return signalbox.CodeUnverified.Errorf(
 		"keep the box unchanged for the investigation, and restore the ledger from a copy",
 		"the ledger cannot be repaired by removing its end: "+format, args...)
 }
 
-// CutInvalid removes invalid events from the end of the ledger, and records that there. It returns
-// the file of the box that has them now. Processes that have read them must be restarted.
-func (l *Ledger) CutInvalid(ctx context.Context, tail *InvalidTail,
-	actor string) (file string, err error) {
-	repair, lines := tail.removal(actor)
-	if file, err = l.keepRemoved(lines); err != nil {
+// Cut removes the events from the ledger, and records that there. It returns the file of the box
+// that has them now. Processes that have read them must be restarted.
+func (t *InvalidTail) Cut(ctx context.Context, actor string) (file string, err error) {
+	repair, lines := t.removal(actor)
+	if file, err = t.keep(lines); err != nil {
 		return "", err
 	}
-	return file, l.replaceTail(ctx, repair.First-1, tail.Events[len(tail.Events)-1].Hash, repair)
+	return file, replaceTail(ctx, t.in, repair.First-1, t.Events[len(t.Events)-1].Hash, repair)
 }
 
 // removal returns the command that records the removal of the events, and what is kept of them.
@@ -122,9 +110,9 @@ func (t *InvalidTail) removal(actor string) (repair rules.RepairLedger, kept []b
 		Host: text.Shorten(text.Printable(host), 100), Actor: actor}, lines.Bytes()
 }
 
-// keepRemoved writes the events that are removed to a new file of the box.
-func (l *Ledger) keepRemoved(lines []byte) (file string, err error) {
-	file = l.file("removed-" + l.now().UTC().Format("20060102T150405.000000000Z") + ".jsonl")
+// keep writes the events that are removed to a new file of the box.
+func (t *InvalidTail) keep(lines []byte) (file string, err error) {
+	file = t.in.file("removed-" + t.in.now().UTC().Format("20060102T150405.000000000Z") + ".jsonl")
 	if err := durable.Create(file, lines, 0o600); err != nil {
 		return "", signalbox.CodeFailed.Errorf("check the permissions of the box",
 			"cannot keep the events that would be removed: %w", err)
@@ -147,9 +135,9 @@ func exactJSON(e *signalbox.Event) []byte {
 	return line
 }
 
-// replaceTail executes a command on the ledger as it is up to the event keep, and replaces the
-// events after it by those of the command. The last of those after it must have the hash last.
-func (l *Ledger) replaceTail(ctx context.Context, keep uint64, last signalbox.Hash,
+// replaceTail executes a command on a ledger as it is up to the event keep, and replaces the events
+// after it by those of the command. The last of those after it must have the hash last.
+func replaceTail(ctx context.Context, l *Ledger, keep uint64, last signalbox.Hash,
 	c rules.Command) error {
 	repairer, ok := l.database().(journal.Repairer)
 	if !ok {
@@ -175,10 +163,11 @@ type Ahead struct {
 	Ledger, Clock time.Time
 
 	last signalbox.Event
+	in   *Ledger
 }
 
-// FindAhead returns how far the time of the ledger is ahead, nil if it is not.
-func (l *Ledger) FindAhead(ctx context.Context) (*Ahead, error) {
+// FindAhead returns how far the time of a ledger is ahead, nil if it is not.
+func FindAhead(ctx context.Context, l *Ledger) (*Ahead, error) {
 	head, err := l.Journal.Head(ctx)
 	if err != nil || head == 0 {
 		return nil, err
@@ -194,13 +183,13 @@ func (l *Ledger) FindAhead(ctx context.Context) (*Ahead, error) {
 		}
 	}
 	if at := ledger.NotBefore(&events[0]); at.Sub(now) > journal.MaxAhead {
-		return &Ahead{at, now.UTC(), events[0]}, nil
+		return &Ahead{at, now.UTC(), events[0], l}, nil
 	}
 	return nil, nil
 }
 
-// CorrectClock records that the time of the ledger is ahead, and sets it back.
-func (l *Ledger) CorrectClock(ctx context.Context, ahead *Ahead, reason, actor string) error {
-	return l.replaceTail(ctx, ahead.last.Seq, ahead.last.Hash,
-		rules.CorrectClock{To: ahead.Clock, Reason: reason, Actor: actor})
+// Correct records that the time of the ledger is ahead, and sets it back.
+func (a *Ahead) Correct(ctx context.Context, reason, actor string) error {
+	return replaceTail(ctx, a.in, a.last.Seq, a.last.Hash,
+		rules.CorrectClock{To: a.Clock, Reason: reason, Actor: actor})
 }

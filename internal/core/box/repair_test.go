@@ -102,12 +102,12 @@ func TestRepairInvalidTail(t *testing.T) {
 					t.Fatalf("the box can be opened: %v", err)
 				}
 				l := k.ledger(t)
-				tail, err := l.FindInvalid(t.Context(), nil)
+				tail, err := FindInvalid(t.Context(), l, nil)
 				if err != nil || tail == nil || len(tail.Events) != len(want) ||
 					!strings.Contains(tail.Fault, forged.fault) {
 					t.Fatalf("found %+v, %v", tail, err)
 				}
-				file, err := l.CutInvalid(t.Context(), tail, "ann")
+				file, err := tail.Cut(t.Context(), "ann")
 				must.Succeed(t, err)
 				kept, err := os.ReadFile(file)
 				must.Succeed(t, err)
@@ -132,7 +132,7 @@ func TestRepairInvalidTail(t *testing.T) {
 				sign(t, b)
 				must.Succeed(t, b.Close())
 				checkVerified(t, k, 5)
-				if tail, err := l.FindInvalid(t.Context(), nil); tail != nil || err != nil {
+				if tail, err := FindInvalid(t.Context(), l, nil); tail != nil || err != nil {
 					t.Errorf("then found %+v, %v", tail, err)
 				}
 			})
@@ -145,7 +145,7 @@ func TestNotRepairable(t *testing.T) {
 	fine := signalbox.Event{Type: rules.TypeWorkOpened, Work: "d", Data: []byte(openedDraft)}
 	refuse := func(t *testing.T, k *kit, code signalbox.Code, want string) {
 		t.Helper()
-		tail, err := k.ledger(t).FindInvalid(t.Context(), nil)
+		tail, err := FindInvalid(t.Context(), k.ledger(t), nil)
 		if tail != nil || signalbox.CodeOf(err) != code || !strings.Contains(err.Error(), want) ||
 			signalbox.HintOf(err) == "" {
 			t.Errorf("found %+v, %v, want %q", tail, err, want)
@@ -209,10 +209,10 @@ func TestRepairConflict(t *testing.T) {
 		fine := signalbox.Event{Type: rules.TypeWorkOpened, Work: "c", Data: []byte(openedDraft)}
 		k.forge(t, wrongHash, fine)
 		l := k.ledger(t)
-		tail, err := l.FindInvalid(t.Context(), nil)
+		tail, err := FindInvalid(t.Context(), l, nil)
 		must.Succeed(t, err)
 		k.forge(t, wrongHash, fine)
-		if _, err := l.CutInvalid(t.Context(), tail, "ann"); !errors.Is(err, journal.ErrConflict) {
+		if _, err := tail.Cut(t.Context(), "ann"); !errors.Is(err, journal.ErrConflict) {
 			t.Errorf("error %v", err)
 		}
 		if head, err := l.Journal.Head(t.Context()); head != 5 || err != nil {
@@ -226,19 +226,19 @@ func TestRepairConflict(t *testing.T) {
 func TestCorrectClock(t *testing.T) {
 	inEach(t, func(t *testing.T, k *kit) {
 		l := k.ledger(t)
-		if ahead, err := l.FindAhead(t.Context()); ahead != nil || err != nil {
+		if ahead, err := FindAhead(t.Context(), l); ahead != nil || err != nil {
 			t.Errorf("found %+v, %v", ahead, err)
 		}
 		far := time.Now().AddDate(10, 0, 0).UTC().Round(0)
 		k.forge(t, nil, signalbox.Event{Type: rules.TypeWorkOpened, Work: "c", Time: far,
 			Data: []byte(`{"phase":"IMPLEMENTATION"}`)})
-		ahead, err := l.FindAhead(t.Context())
+		ahead, err := FindAhead(t.Context(), l)
 		if err != nil || ahead == nil || !ahead.Ledger.Equal(far) ||
 			ahead.Clock.After(time.Now().Add(time.Minute)) {
 			t.Fatalf("found %+v, %v", ahead, err)
 		}
-		must.Succeed(t, l.CorrectClock(t.Context(), ahead, "no time service", "ann"))
-		if ahead, err := l.FindAhead(t.Context()); ahead != nil || err != nil {
+		must.Succeed(t, ahead.Correct(t.Context(), "no time service", "ann"))
+		if ahead, err := FindAhead(t.Context(), l); ahead != nil || err != nil {
 			t.Errorf("then found %+v, %v", ahead, err)
 		}
 		b := k.open(t)
@@ -271,9 +271,9 @@ func TestMigrateCorrectedClock(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	l := k.ledger(t)
-	ahead, err := l.FindAhead(t.Context())
+	ahead, err := FindAhead(t.Context(), l)
 	must.Succeed(t, err)
-	must.Succeed(t, l.CorrectClock(t.Context(), ahead, "no time service", "ann"))
+	must.Succeed(t, ahead.Correct(t.Context(), "no time service", "ann"))
 	must.Succeed(t, l.Close())
 	must.Succeed(t, move())
 	b := k.open(t)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"iter"
 	"slices"
 	"time"
 
@@ -97,15 +96,15 @@ type Found struct {
 }
 
 // Search looks for events.
-func (l *Ledger) Search(ctx context.Context, q Query) (Found, error) {
-	first, last, err := l.part(ctx, &q)
+func (r *Reader) Search(ctx context.Context, q Query) (Found, error) {
+	first, last, err := r.part(ctx, &q)
 	if err != nil || first > last {
 		return Found{}, err
 	}
 	found := Found{First: first, Last: last}
-	events := l.between(ctx, first, last)
+	events := r.between(ctx, first, last)
 	if q.Backward {
-		events = l.Backward(ctx, first, last)
+		events = r.Backward(ctx, first, last)
 	}
 	matches, effort := q.Matcher(), newEffort(&q)
 	for e, err := range events {
@@ -155,8 +154,8 @@ func (left *effort) spend(e *signalbox.Event, match bool) bool {
 }
 
 // part returns the first and the last event that a query is about.
-func (l *Ledger) part(ctx context.Context, q *Query) (first, last uint64, err error) {
-	head, err := l.Journal.Head(ctx)
+func (r *Reader) part(ctx context.Context, q *Query) (first, last uint64, err error) {
+	head, err := r.Journal.Head(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -165,87 +164,18 @@ func (l *Ledger) part(ctx context.Context, q *Query) (first, last uint64, err er
 		last = min(q.Last, head)
 	}
 	if !q.Since.IsZero() {
-		from, err := l.firstAt(ctx, q.Since, head)
+		from, err := r.firstAt(ctx, q.Since, head)
 		if err != nil {
 			return 0, 0, err
 		}
 		first = max(first, from)
 	}
 	if !q.Until.IsZero() {
-		end, err := l.firstAt(ctx, q.Until, head)
+		end, err := r.firstAt(ctx, q.Until, head)
 		if err != nil {
 			return 0, 0, err
 		}
 		last = min(last, end-1)
 	}
 	return first, last, nil
-}
-
-// firstAt returns the first of the events 1 to head that is not before a time, head+1 if there is
-// none. Times never decrease, so it reads few events.
-func (l *Ledger) firstAt(ctx context.Context, at time.Time, head uint64) (uint64, error) {
-	low, high := uint64(1), head+1
-	for low < high {
-		middle := low + (high-low)/2
-		events, err := l.Journal.Read(ctx, middle-1, 1)
-		if err != nil {
-			return 0, err
-		}
-		if len(events) == 0 {
-			return 0, unverified("event %d is missing", middle)
-		}
-		if events[0].Time.Before(at) {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low, nil
-}
-
-// between yields the events first to last.
-func (l *Ledger) between(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event,
-	error] {
-	return func(yield func(*signalbox.Event, error) bool) {
-		for e, err := range l.Events(ctx, first-1) {
-			if err == nil && e.Seq > last || !yield(e, err) {
-				return
-			}
-		}
-	}
-}
-
-// backwardAtOnce is how many events are read at once on the way back.
-const backwardAtOnce = 1024
-
-// Backward yields the events last to first, in this order.
-func (l *Ledger) Backward(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event,
-	error] {
-	return func(yield func(*signalbox.Event, error) bool) {
-		// A read has fewer events than requested if they are large, and then lacks those that are
-		// needed first.
-		for n := uint64(backwardAtOnce); last >= first; {
-			n = min(n, last-first+1)
-			events, err := l.Journal.Read(ctx, last-n, int(n))
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if len(events) == 0 {
-				yield(nil, unverified("event %d is missing", last-n+1))
-				return
-			}
-			if uint64(len(events)) < n {
-				n = max(1, uint64(len(events))/2)
-				continue
-			}
-			for _, e := range slices.Backward(events) {
-				if !yield(&e, nil) {
-					return
-				}
-			}
-			last -= n
-			n = min(2*n, backwardAtOnce)
-		}
-	}
 }

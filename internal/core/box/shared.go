@@ -1,7 +1,6 @@
 package box
 
 import (
-	"context"
 	"path/filepath"
 
 	"signalbox/internal/core/journal"
@@ -19,21 +18,4 @@ func shared(dir string, how access, log journal.Log, err error) (journal.Journal
 	}
 	return &driver.LocalSnapshot{Log: log, Path: filepath.Join(dir, snapshotName),
 		ReadOnly: how == readOnly}, nil
-}
-
-// Copies returns what the machines of a cluster have found out about their own copies of the
-// ledger, and none if they keep none.
-func (l *Ledger) Copies(ctx context.Context) ([]journal.Copy, error) {
-	if replicated, ok := l.database().(journal.Replicated); ok {
-		return replicated.Copies(ctx)
-	}
-	return nil, nil
-}
-
-// database returns the log of the driver.
-func (l *Ledger) database() journal.Log {
-	if j, ok := l.Journal.(*driver.LocalSnapshot); ok {
-		return j.Log
-	}
-	return l.Journal
 }

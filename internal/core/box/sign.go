@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -87,32 +86,32 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 // lockTimeout is how long a signer waits for another one.
 const lockTimeout = 10 * time.Second
 
-func (l *Ledger) lockCheckpoint(ctx context.Context) (*durable.Lock, error) {
+func (k *Keys) lockCheckpoint(ctx context.Context) (*durable.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	lock, err := durable.Acquire(ctx, l.file(checkpointLockName))
+	lock, err := durable.Acquire(ctx, k.file(checkpointLockName))
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil, signalbox.CodeFailed.Errorf(
 			"stop the process that hangs, then run signalbox ledger checkpoint",
-			"another process has locked %s for %s", l.file(checkpointLockName), lockTimeout)
+			"another process has locked %s for %s", k.file(checkpointLockName), lockTimeout)
 	}
 	return lock, err
 }
 
 // storeCheckpoint writes a signed checkpoint, first to the signer's own file.
-func (b *Box) storeCheckpoint(signed []byte, t *ledger.Tree) error {
+func (k *Keys) storeCheckpoint(signed []byte, t *ledger.Tree) error {
 	tree, err := t.MarshalBinary()
 	if err != nil {
 		return err
 	}
-	keyFile, err := b.keyFile(b.ID())
+	keyFile, err := k.keyFile(k.ID())
 	if err != nil {
 		return err
 	}
 	for _, file := range []struct {
 		name string
 		data []byte
-	}{{keyFile + signedSuffix, signed}, {b.file(checkpointTreeName), tree}, {b.file(checkpointName), signed}} {
+	}{{keyFile + signedSuffix, signed}, {k.file(checkpointTreeName), tree}, {k.file(checkpointName), signed}} {
 		if err := durable.Replace(file.name, file.data, 0o600); err != nil {
 			return err
 		}
@@ -122,9 +121,9 @@ func (b *Box) storeCheckpoint(signed []byte, t *ledger.Tree) error {
 
 // checkpointFiles returns the file of the checkpoint in the box's folder, and the one beside the
 // key.
-func (l *Ledger) checkpointFiles() []string {
-	names := []string{l.file(checkpointName)}
-	if keyFile, err := l.keyFile(l.ID()); err == nil {
+func (k *Keys) checkpointFiles() []string {
+	names := []string{k.file(checkpointName)}
+	if keyFile, err := k.keyFile(k.ID()); err == nil {
 		names = append(names, keyFile+signedSuffix)
 	}
 	return names
@@ -132,9 +131,9 @@ func (l *Ledger) checkpointFiles() []string {
 
 // checkpoints returns the checkpoint in the box's folder and the one beside the key, the smaller
 // one first. Either may be missing.
-func (l *Ledger) checkpoints(public string) ([]*Checkpoint, error) {
+func (k *Keys) checkpoints(public string) ([]*Checkpoint, error) {
 	var found []*Checkpoint
-	for _, name := range l.checkpointFiles() {
+	for _, name := range k.checkpointFiles() {
 		checkpoint, err := openCheckpoint(name, public)
 		if err != nil {
 			return nil, err
@@ -148,8 +147,8 @@ func (l *Ledger) checkpoints(public string) ([]*Checkpoint, error) {
 }
 
 // lastCheckpoint returns the larger of the box's checkpoints, nil if there are none.
-func (l *Ledger) lastCheckpoint(public string) (*Checkpoint, error) {
-	found, err := l.checkpoints(public)
+func (k *Keys) lastCheckpoint(public string) (*Checkpoint, error) {
+	found, err := k.checkpoints(public)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -177,12 +176,12 @@ func openCheckpoint(name, public string) (*Checkpoint, error) {
 
 // SignedLength returns the number of events that were signed, which the ledger must have. It
 // returns 0 if the checkpoint cannot be read; Sign and Verify report that.
-func (l *Ledger) SignedLength() uint64 {
-	public, err := l.PublicKey()
+func (k *Keys) SignedLength() uint64 {
+	public, err := k.PublicKey()
 	if err != nil {
 		return 0
 	}
-	last, err := l.lastCheckpoint(public)
+	last, err := k.lastCheckpoint(public)
 	if err != nil || last == nil {
 		return 0
 	}
@@ -243,39 +242,4 @@ func (l *Ledger) signedTree(ctx context.Context, last *Checkpoint) (*ledger.Tree
 		return tree, nil
 	}
 	return l.treeFor(ctx, last)
-}
-
-// treeFor computes the tree over as many events as a checkpoint signed, and checks its root.
-func (l *Ledger) treeFor(ctx context.Context, last *Checkpoint) (*ledger.Tree, error) {
-	tree := &ledger.Tree{}
-	for hash, err := range l.hashes(ctx, 0, last.Size) {
-		if err != nil {
-			return nil, err
-		}
-		tree.Append(hash)
-	}
-	if tree.Root() != last.Root {
-		return nil, notSigned(last)
-	}
-	return tree, nil
-}
-
-// hashes yields the hashes of the events from after+1 to last.
-func (l *Ledger) hashes(ctx context.Context, after, last uint64) iter.Seq2[signalbox.Hash, error] {
-	return func(yield func(signalbox.Hash, error) bool) {
-		if after >= last {
-			return
-		}
-		for e, err := range l.Events(ctx, after) {
-			if err != nil {
-				yield(signalbox.Hash{}, err)
-				return
-			}
-			if after = e.Seq; !yield(e.Hash, nil) || after >= last {
-				return
-			}
-		}
-		yield(signalbox.Hash{}, unverified("the ledger was truncated: event %d is missing",
-			after+1))
-	}
 }

@@ -50,80 +50,91 @@ type Verified struct {
 // events refer to. Problems with the ledger are in the result; the error is for what could not be
 // read.
 func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, error) {
+	v := &verification{Ledger: l, opts: opts,
+		redacted: &redactions{blobs: map[signalbox.Hash]bool{}}}
+	err := v.run(ctx)
+	return v.found, err
+}
+
+// verification is one call of Verify.
+type verification struct {
+	*Ledger
+	opts     VerifyOptions
+	head     uint64 // of the ledger, when the verification began
+	redacted *redactions
+	found    Verified
+}
+
+func (v *verification) run(ctx context.Context) error {
 	// What was signed and applied comes first, because other processes may append, sign and apply
 	// meanwhile.
 	var (
 		lost      *applied.Lost
 		badMemory error
 	)
-	if !opts.part {
-		if lost, badMemory = l.Lost(ctx); errors.Is(badMemory, journal.ErrUnavailable) {
-			return Verified{}, badMemory
+	if !v.opts.part {
+		if lost, badMemory = v.Lost(ctx); errors.Is(badMemory, journal.ErrUnavailable) {
+			return badMemory
 		}
 	}
-	checkpoint, badCheckpoint := l.checkpointToVerify(opts)
+	checkpoint, badCheckpoint := v.checkpoint()
 	if badCheckpoint != nil && signalbox.CodeOf(badCheckpoint) != signalbox.CodeUnverified {
-		return Verified{}, badCheckpoint
+		return badCheckpoint
 	}
-	head, err := l.Journal.Head(ctx)
+	var err error
+	v.head, err = v.Journal.Head(ctx)
 	if errors.Is(err, journal.ErrDamaged) {
 		// the last event is damaged, but perhaps not the first that is
-		head, err = ledger.MaxEvents, nil
+		v.head, err = ledger.MaxEvents, nil
 	}
 	if err != nil {
-		return Verified{}, err
+		return err
 	}
 	// perhaps not because it was truncated
-	if lost != nil || checkpoint != nil && checkpoint.Size > head {
-		if err := l.checkNotMoved(ctx); err != nil {
-			return Verified{}, err
+	if lost != nil || checkpoint != nil && checkpoint.Size > v.head {
+		if err := v.checkNotMoved(ctx); err != nil {
+			return err
 		}
 	}
-	passes := uint64(3)
-	if opts.NoBlobs {
-		passes = 2
+	found := &v.found
+	found.Report, err = ledger.Verify(ctx, v.head, v.redacted.collect(v.Journal.Read),
+		&ledger.VerifyOptions{Checkpoint: checkpoint, Progress: v.progress(0)})
+	if err == nil && found.OK {
+		err = v.checkRules(ctx)
 	}
-	redacted := &redactions{blobs: map[signalbox.Hash]bool{}}
-	verifyOpts := &ledger.VerifyOptions{Checkpoint: checkpoint, Progress: scaleProgress(opts.Progress, 0, passes, head)}
-	report, err := ledger.Verify(ctx, head, redacted.collect(l.Journal.Read), verifyOpts)
-	v := Verified{Report: report}
-	if err == nil && report.OK {
-		err = l.checkRules(ctx, &v, scaleProgress(opts.Progress, 1, passes, head))
+	if err == nil && found.OK && badCheckpoint == nil && v.opts.Checkpoint == nil {
+		err = v.checkOlder(ctx)
 	}
-	if err == nil && v.OK && badCheckpoint == nil && opts.Checkpoint == nil {
-		err = l.checkOlder(ctx, opts.PublicKey, &v)
+	err = recordDamage(&found.Report, err)
+	if err == nil && found.OK && badCheckpoint != nil {
+		found.OK, found.Reason = false, badCheckpoint.Error()
+		found.Hint = "compare the checkpoint and the key with your own copies: one of them belongs to another box, or was edited"
 	}
-	err = recordDamage(&v.Report, err)
-	if err == nil && v.OK && badCheckpoint != nil {
-		v.OK, v.Reason = false, badCheckpoint.Error()
-		v.Hint = "compare the checkpoint and the key with your own copies: one of them belongs to another box, or was edited"
+	if found.Lost = lost; err == nil {
+		err = v.recordLoss(badMemory)
 	}
-	if v.Lost = lost; err == nil {
-		err = recordLoss(&v, badMemory, head)
+	if err == nil && found.OK && !v.opts.NoBlobs {
+		found.Blobs, err = verifyBlobs(ctx, v.Ledger, found.Events, v.redacted, v.progress(2))
 	}
-	if err == nil && v.OK && !opts.NoBlobs {
-		v.Blobs, err = l.verifyBlobs(ctx, report.Events, redacted,
-			scaleProgress(opts.Progress, 2, passes, head))
+	if found.Blobs != nil && !found.Blobs.OK() {
+		first := found.Blobs.firstBad()
+		found.OK, found.FirstBad, found.Reason = false, first.Event, found.Blobs.reason(first)
+		found.Hint = "the events are valid, but what they refer to was removed or changed: keep the box unchanged for the investigation, and restore a backup elsewhere"
 	}
-	if v.Blobs != nil && !v.Blobs.OK() {
-		first := v.Blobs.firstBad()
-		v.OK, v.FirstBad, v.Reason = false, first.Event, v.Blobs.reason(first)
-		v.Hint = "the events are valid, but what they refer to was removed or changed: keep the box unchanged for the investigation, and restore a backup elsewhere"
+	if err == nil && found.OK {
+		err = v.checkStillThere(ctx)
 	}
-	if err == nil && v.OK {
-		err = l.checkStillThere(ctx, &v)
-	}
-	return v, err
+	return err
 }
 
 // checkStillThere records in the report that the ledger lost events while it was verified: then the
 // later passes read fewer of them.
-func (l *Ledger) checkStillThere(ctx context.Context, v *Verified) error {
-	head, err := l.Journal.Head(ctx)
-	if err == nil && head < v.Events {
-		v.OK, v.FirstBad, v.Reason = false, head+1,
+func (v *verification) checkStillThere(ctx context.Context) error {
+	head, err := v.Journal.Head(ctx)
+	if found := &v.found; err == nil && head < found.Events {
+		found.OK, found.FirstBad, found.Reason = false, head+1,
 			fmt.Sprintf("the ledger was truncated while it was verified: it ended at event %d",
-				v.Events)
+				found.Events)
 	}
 	return err
 }
@@ -131,63 +142,71 @@ func (l *Ledger) checkStillThere(ctx context.Context, v *Verified) error {
 // recordLoss records in the report that events are lost, or that the memory of applied events
 // belongs to another box. What is wrong with the events themselves stays the reason, if there is
 // something.
-func recordLoss(v *Verified, badMemory error, head uint64) error {
+func (v *verification) recordLoss(badMemory error) error {
+	found := &v.found
 	switch {
-	case signalbox.CodeOf(badMemory) == signalbox.CodeUnverified && v.OK:
-		v.OK, v.Reason, v.Hint = false, badMemory.Error(), signalbox.HintOf(badMemory)
-	case v.Lost != nil && v.OK:
-		v.OK, v.FirstBad, v.Reason, v.Hint = false, v.Lost.First, v.Lost.Error(), applied.Hint
-	case v.Lost != nil && v.Hint == "" &&
-		v.FirstBad > head: // it only ends too early: the checkpoint signed what is lost, too
-		v.Hint = applied.Hint
-	case badMemory != nil && v.OK:
+	case signalbox.CodeOf(badMemory) == signalbox.CodeUnverified && found.OK:
+		found.OK, found.Reason, found.Hint = false, badMemory.Error(), signalbox.HintOf(badMemory)
+	case found.Lost != nil && found.OK:
+		found.OK, found.FirstBad, found.Reason, found.Hint = false, found.Lost.First,
+			found.Lost.Error(), applied.Hint
+	case found.Lost != nil && found.Hint == "" &&
+		found.FirstBad > v.head: // it only ends too early: the checkpoint signed what is lost, too
+		found.Hint = applied.Hint
+	case badMemory != nil && found.OK:
 		return badMemory
 	}
 	return nil
 }
 
 // checkOlder compares the ledger with the smaller of the box's own two checkpoints, if they differ.
-func (l *Ledger) checkOlder(ctx context.Context, public string, v *Verified) error {
+func (v *verification) checkOlder(ctx context.Context) error {
+	public, checkpoint := v.opts.PublicKey, v.found.Checkpoint
 	if public == "" {
 		var err error
-		if public, err = l.PublicKey(); err != nil {
+		if public, err = v.PublicKey(); err != nil {
 			return nil // without a key there is no checkpoint
 		}
 	}
-	found, err := l.checkpoints(public)
+	own, err := v.checkpoints(public)
 	// without one, these were signed meanwhile
-	if err != nil || len(found) < 2 || v.Checkpoint == nil || found[0].Checkpoint == *v.Checkpoint {
+	if err != nil || len(own) < 2 || checkpoint == nil || own[0].Checkpoint == *checkpoint {
 		return err
 	}
-	_, err = l.treeFor(ctx, found[0])
+	_, err = v.treeFor(ctx, own[0])
 	if signalbox.CodeOf(err) == signalbox.CodeUnverified {
-		v.OK, v.FirstBad, v.Reason = false, 1, err.Error()
+		v.found.OK, v.found.FirstBad, v.found.Reason = false, 1, err.Error()
 		return nil
 	}
 	return err
 }
 
-// scaleProgress converts the progress of one of several passes over the ledger to that of all.
-func scaleProgress(progress func(done, total uint64), pass, passes, head uint64) func(uint64) {
-	if progress == nil {
+// progress converts the progress of one of several passes over the ledger, from 0, to that of all.
+func (v *verification) progress(pass uint64) func(uint64) {
+	if v.opts.Progress == nil {
 		return nil
 	}
-	return func(done uint64) { progress((pass*head+done)/passes, head) }
+	passes := uint64(3)
+	if v.opts.NoBlobs {
+		passes = 2
+	}
+	return func(done uint64) { v.opts.Progress((pass*v.head+done)/passes, v.head) }
 }
 
 // checkRules applies the rules to all events. It finds events that are chained and signed but that
 // signalbox would not have written, and a snapshot that differs from the events.
-func (l *Ledger) checkRules(ctx context.Context, v *Verified, progress func(uint64)) error {
-	err := engine.Replay(ctx, l.Journal, v.Events, progress)
+func (v *verification) checkRules(ctx context.Context) error {
+	found := &v.found
+	err := engine.Replay(ctx, v.Journal, found.Events, v.progress(1))
 	impossible := (*rules.HistoryError)(nil)
 	switch {
 	case errors.As(err, &impossible):
-		v.OK, v.FirstBad, v.Reason = false, impossible.Seq, impossible.Error()
+		found.OK, found.FirstBad, found.Reason = false, impossible.Seq, impossible.Error()
 	case errors.Is(err, engine.ErrSnapshotDiffers):
-		v.OK, v.Reason = false, err.Error()+": remove "+l.file(snapshotName)
-		v.Hint = "the events are valid; without the snapshot, the state is computed from them again"
+		found.OK, found.Reason = false, err.Error()+": remove "+v.file(snapshotName)
+		found.Hint = "the events are valid; without the snapshot, the state is computed from them again"
 	case errors.Is(err, rules.ErrNewer): // needs a newer signalbox
-		v.NotReplayed = err
+		found.NotReplayed = err
 	default:
 		return err
 	}
@@ -206,23 +225,23 @@ func recordDamage(report *ledger.Report, err error) error {
 	return nil
 }
 
-// checkpointToVerify returns the checkpoint to verify against, nil if there is none.
-func (l *Ledger) checkpointToVerify(opts VerifyOptions) (*ledger.Checkpoint, error) {
-	public := opts.PublicKey
+// checkpoint returns the checkpoint to verify against, nil if there is none.
+func (v *verification) checkpoint() (*ledger.Checkpoint, error) {
+	given, public := v.opts.Checkpoint, v.opts.PublicKey
 	if public == "" {
 		var err error
-		if public, err = l.PublicKey(); err != nil && (opts.Checkpoint != nil || l.hadLedger()) {
+		if public, err = v.PublicKey(); err != nil && (given != nil || v.hadLedger()) {
 			return nil, err
 		}
 	}
-	if opts.Checkpoint == nil {
-		last, err := l.lastCheckpoint(public)
+	if given == nil {
+		last, err := v.lastCheckpoint(public)
 		if err != nil || last == nil {
 			return nil, err
 		}
 		return &last.Checkpoint, nil
 	}
-	checkpoint, err := ledger.OpenCheckpoint(opts.Checkpoint, public)
+	checkpoint, err := ledger.OpenCheckpoint(given, public)
 	if err != nil {
 		return nil, fmt.Errorf("the checkpoint: %w", err)
 	}

@@ -148,8 +148,8 @@ type pendingBlob struct {
 // blobsAtOnce is the number of blobs in a batch.
 const blobsAtOnce = 256
 
-// verifyBlobs checks every blob that the events 1 to head refer to.
-func (l *Ledger) verifyBlobs(ctx context.Context, head uint64, redacted *redactions,
+// verifyBlobs checks every blob that the events 1 to head of a ledger refer to.
+func verifyBlobs(ctx context.Context, l *Ledger, head uint64, redacted *redactions,
 	progress func(uint64)) (*BlobReport, error) {
 	v := &blobVerifier{l: l, redacted: redacted, last: head, done: map[signalbox.Hash]bool{},
 		queued: map[signalbox.Hash]int{}, progress: progress}

@@ -40,17 +40,17 @@ func (c *Crew) warnUnchecked() {
 
 // checkByHand runs the checks on work that was opened by hand: on the commit that it names, or on
 // the head of the base branch if it names none. It merges nothing into that commit.
-func (s *session) checkByHand(ctx context.Context) (err error) {
-	repo, ref := s.crew.project.Repo, s.workItem().Ref
-	report := rules.ReportChecks{Session: s.id, Epoch: s.epoch, Ref: ref, OnBase: repo != nil &&
+func (r *checksRun) checkByHand(ctx context.Context) (err error) {
+	repo, ref := r.crew.project.Repo, r.workItem().Ref
+	report := rules.ReportChecks{Session: r.id, Epoch: r.epoch, Ref: ref, OnBase: repo != nil &&
 		ref == ""}
-	dir := s.crew.project.Root
+	dir := r.crew.project.Root
 	switch {
 	case repo == nil && ref != "":
 		report.Problem = fmt.Sprintf(
 			"it names '%s', but workspace: shared has no branches and commits to check", ref)
 	case repo != nil:
-		if report.Base, err = s.crew.exchange.BaseHere(ctx); err != nil {
+		if report.Base, err = r.crew.exchange.BaseHere(ctx); err != nil {
 			return err
 		}
 		report.Commit = report.Base
@@ -68,20 +68,20 @@ func (s *session) checkByHand(ctx context.Context) (err error) {
 	}
 	if report.Problem == "" {
 		if repo != nil {
-			scratch, err := repo.OpenScratch(ctx, s.work, report.Commit)
+			scratch, err := repo.OpenScratch(ctx, r.work, report.Commit)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, scratch.Close()) }()
 			dir = scratch.Dir
 		}
-		if report.Rows, report.Body, err = s.job().Run(ctx, dir); err != nil {
+		if report.Rows, report.Body, err = r.job().Run(ctx, dir); err != nil {
 			return err
 		}
-		if report.Protected, err = s.protectedEdits(ctx, report.Base, report.Commit); err != nil {
+		if report.Protected, err = r.protectedEdits(ctx, report.Base, report.Commit); err != nil {
 			return err
 		}
 	}
-	_, err = s.submit(report)
+	_, err = r.submit(report)
 	return asLeaseLost(err)
 }

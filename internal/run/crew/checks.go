@@ -16,37 +16,50 @@ import (
 	"signalbox/internal/text"
 )
 
+// checksRun runs the checks on the work of a session.
+type checksRun struct {
+	*session
+	branch taskBranch
+}
+
+func (r *checksRun) carryOut(ctx context.Context) error {
+	if r.workItem().Task == nil {
+		return r.checkByHand(ctx)
+	}
+	return r.check(ctx)
+}
+
 // check runs the checks on a task, on a remediation, or on the base branch, and reports the
 // results.
-func (s *session) check(ctx context.Context) (err error) {
-	w, repo := s.workItem(), s.crew.project.Repo
-	dir, commit, base, changed := s.crew.project.Root, "", "", []string(nil)
+func (r *checksRun) check(ctx context.Context) (err error) {
+	w, repo := r.workItem(), r.crew.project.Repo
+	dir, commit, base, changed := r.crew.project.Root, "", "", []string(nil)
 	if repo != nil {
-		base, err = s.crew.exchange.Base(ctx)
+		base, err = r.crew.exchange.Base(ctx)
 		commit = base
 	}
 	if repo != nil && err == nil && w.Task.Kind != rules.KindBaseline {
 		conflict := (*rules.Conflict)(nil)
-		if base, err = s.crew.stack.Start(ctx, s.work, base); err != nil {
+		if base, err = r.crew.stack.Start(ctx, r.work, base); err != nil {
 			return err
 		}
-		commit, changed, conflict, err = s.commitToCheck(ctx, base)
+		commit, changed, conflict, err = r.commitToCheck(ctx, base)
 		if err == nil && conflict != nil {
-			_, err := s.conflicts().Found(ctx, *conflict)
+			_, err := r.branch.conflicts().Found(ctx, *conflict)
 			return err
 		}
 	}
 	if err != nil {
 		return err
 	}
-	owner := s.work
+	owner := r.work
 	if w.Task.Kind == rules.KindBaseline {
 		owner = ""
 	}
-	if err := s.crew.exchange.Publish(ctx, owner, commit); err != nil {
+	if err := r.crew.exchange.Publish(ctx, owner, commit); err != nil {
 		return err
 	}
-	job := s.job()
+	job := r.job()
 	if repo != nil && job.NeedsFolder() {
 		scratch, openErr := repo.OpenScratch(ctx, w.ID, commit)
 		if openErr != nil {
@@ -59,21 +72,22 @@ func (s *session) check(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	command := rules.ReportChecks{Session: s.id, Epoch: s.epoch, Commit: commit, Base: base, Rows: rows, Body: body}
+	command := rules.ReportChecks{Session: r.id, Epoch: r.epoch, Commit: commit, Base: base,
+		Rows: rows, Body: body}
 	if w.Task.Kind == rules.KindTask {
-		command.Differs = s.crew.falseClaims(ctx, w.Task.Claimed, rows)
+		command.Differs = r.crew.falseClaims(ctx, w.Task.Claimed, rows)
 		command.Unchanged = commit != "" && len(changed) == 0
 	}
-	if command.Protected, err = s.protectedEdits(ctx, base, commit); err != nil {
+	if command.Protected, err = r.protectedEdits(ctx, base, commit); err != nil {
 		return err
 	}
-	if command.Large, err = s.largeFiles(ctx, base, commit); err != nil {
+	if command.Large, err = r.largeFiles(ctx, base, commit); err != nil {
 		return err
 	}
-	if command.Steering, err = s.steeringEdits(ctx, base, commit); err != nil {
+	if command.Steering, err = r.steeringEdits(ctx, base, commit); err != nil {
 		return err
 	}
-	_, err = s.submit(command)
+	_, err = r.submit(command)
 	return asLeaseLost(err)
 }
 
@@ -82,21 +96,22 @@ const maxLargeFiles = 50
 
 // largeFiles returns the files that a commit adds to the base and that are larger than allowed,
 // with their sizes and the limit.
-func (s *session) largeFiles(ctx context.Context, base, commit string) (files []string, err error) {
-	found, err := s.findLargeFiles(ctx, base, commit)
+func (r *checksRun) largeFiles(ctx context.Context, base,
+	commit string) (files []string, err error) {
+	found, err := r.findLargeFiles(ctx, base, commit)
 	for _, f := range found {
 		// those that are deleted need no author; see dropLargeFiles
 		if !f.Deleted && len(files) < maxLargeFiles {
 			files = append(files, fmt.Sprintf("%s (%s bytes, limits.file is %s)", f.Path,
-				text.Group(strconv.FormatInt(f.Size, 10)), s.crew.box.Config.Limits.File))
+				text.Group(strconv.FormatInt(f.Size, 10)), r.crew.box.Config.Limits.File))
 		}
 	}
 	return files, err
 }
 
-func (s *session) findLargeFiles(ctx context.Context, base,
+func (r *checksRun) findLargeFiles(ctx context.Context, base,
 	commit string) ([]workspace.LargeFile, error) {
-	repo, limit := s.crew.project.Repo, int64(s.crew.box.Config.Limits.File)
+	repo, limit := r.crew.project.Repo, int64(r.crew.box.Config.Limits.File)
 	if commit == "" || limit == 0 {
 		return nil, nil
 	}
@@ -106,19 +121,19 @@ func (s *session) findLargeFiles(ctx context.Context, base,
 // dropLargeFiles returns a commit without the commits before it, if large files are only in those:
 // an author has deleted them, and a merge would bring them into the history anyway. Otherwise it
 // returns the commit as it is.
-func (s *session) dropLargeFiles(ctx context.Context, base, commit string) (string, error) {
-	found, err := s.findLargeFiles(ctx, base, commit)
-	if err != nil || len(found) == 0 || s.workItem().Task.KeepLarge ||
+func (r *checksRun) dropLargeFiles(ctx context.Context, base, commit string) (string, error) {
+	found, err := r.findLargeFiles(ctx, base, commit)
+	if err != nil || len(found) == 0 || r.workItem().Task.KeepLarge ||
 		slices.ContainsFunc(found, func(f workspace.LargeFile) bool { return !f.Deleted }) {
 		return commit, err
 	}
-	return s.crew.project.Repo.Squash(ctx, commit, base, s.work+
+	return r.crew.project.Repo.Squash(ctx, commit, base, r.work+
 		": all changes, without large files that were deleted again\n")
 }
 
 // protectedEdits returns the protected files that a commit edits relative to the base.
-func (s *session) protectedEdits(ctx context.Context, base, commit string) ([]string, error) {
-	repo, c := s.crew.project.Repo, s.crew.box.Config
+func (r *checksRun) protectedEdits(ctx context.Context, base, commit string) ([]string, error) {
+	repo, c := r.crew.project.Repo, r.crew.box.Config
 	if commit == "" {
 		return nil, nil
 	}
@@ -127,11 +142,11 @@ func (s *session) protectedEdits(ctx context.Context, base, commit string) ([]st
 
 // steeringEdits returns the files with which a commit changes what steers agents, the first of them
 // if there are many.
-func (s *session) steeringEdits(ctx context.Context, base, commit string) ([]string, error) {
+func (r *checksRun) steeringEdits(ctx context.Context, base, commit string) ([]string, error) {
 	if commit == base { // also if there is no repository
 		return nil, nil
 	}
-	files, err := s.crew.project.Repo.SteeringEdits(ctx, base, commit)
+	files, err := r.crew.project.Repo.SteeringEdits(ctx, base, commit)
 	return firstSteering(files), err
 }
 
@@ -147,18 +162,18 @@ func firstSteering(files []string) []string {
 // files it changes. From here on the task's branch is not read any more: this commit is checked,
 // reviewed, audited and merged. If the two conflict, or if the author has not resolved an earlier
 // conflict, it returns the conflict instead.
-func (s *session) commitToCheck(ctx context.Context, base string) (commit string, changed []string,
-	conflict *rules.Conflict, err error) {
-	repo, t := s.crew.project.Repo, s.workItem().Task
+func (r *checksRun) commitToCheck(ctx context.Context, base string) (commit string,
+	changed []string, conflict *rules.Conflict, err error) {
+	repo, t := r.crew.project.Repo, r.workItem().Task
 	saved := ""
 	if t.Saved == nil {
-		saved, err = s.saveByHand(ctx)
+		saved, err = r.saveByHand(ctx)
 	} else {
 		saved = t.Saved.Commit
-		err = s.crew.exchange.Obtain(ctx, s.work, saved)
+		err = r.crew.exchange.Obtain(ctx, r.work, saved)
 	}
 	if err == nil && t.Conflict != nil {
-		err = s.crew.exchange.Obtain(ctx, s.work, t.Conflict.Commit, t.Conflict.Base,
+		err = r.crew.exchange.Obtain(ctx, r.work, t.Conflict.Commit, t.Conflict.Base,
 			t.Conflict.Draft)
 	}
 	if err != nil {
@@ -166,67 +181,50 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 	}
 	resolved, unresolved := saved, []string(nil)
 	if t.Conflict != nil {
-		if resolved, unresolved, err = s.conflicts().Resolve(ctx, t.Conflict, saved,
+		if resolved, unresolved, err = r.branch.conflicts().Resolve(ctx, t.Conflict, saved,
 			base); err != nil {
 			return "", nil, nil, err
 		}
 	}
 	if len(unresolved) > 0 {
-		s.restoreBranch(ctx, saved, t.Commit)
+		r.branch.restore(ctx, saved, t.Commit)
 		left := *t.Conflict
 		left.Unresolved = unresolved
 		return "", nil, &left, nil
 	}
-	commit, err = repo.Combine(ctx, s.work, resolved, base)
+	commit, err = repo.Combine(ctx, r.work, resolved, base)
 	if found := (*workspace.ConflictError)(nil); errors.As(err, &found) {
-		s.restoreBranch(ctx, resolved, saved, t.Commit)
-		conflict, err = s.conflicts().Describe(ctx, found)
+		r.branch.restore(ctx, resolved, saved, t.Commit)
+		conflict, err = r.branch.conflicts().Describe(ctx, found)
 		return "", nil, conflict, err
 	}
 	if err != nil {
 		return "", nil, nil, err
 	}
-	if commit, err = s.dropLargeFiles(ctx, base, commit); err != nil {
+	if commit, err = r.dropLargeFiles(ctx, base, commit); err != nil {
 		return "", nil, nil, err
 	}
-	s.restoreBranch(ctx, commit, resolved, saved, t.Commit)
+	r.branch.restore(ctx, commit, resolved, saved, t.Commit)
 	changed, err = repo.Changed(ctx, base, commit)
 	return commit, changed, nil, err
 }
 
 // saveByHand returns a commit of what is in the task's worktree, if no agent has saved it: a person
 // may have done the work.
-func (s *session) saveByHand(ctx context.Context) (string, error) {
-	if !s.crew.project.Repo.HasTree(s.work) && s.crew.exchange.Shared() {
+func (r *checksRun) saveByHand(ctx context.Context) (string, error) {
+	if !r.crew.project.Repo.HasTree(r.work) && r.crew.exchange.Shared() {
 		return "", signalbox.CodeUsage.Errorf("start signalbox there, with the role ci",
 			"the work was done by hand on another machine, and is not saved")
 	}
-	tree, err := s.crew.project.Repo.Open(ctx, s.work)
+	tree, err := r.crew.project.Repo.Open(ctx, r.work)
 	if err != nil {
 		return "", err
 	}
-	commit, _, err := tree.Save(ctx, s.work+": changes that were not committed")
+	commit, _, err := tree.Save(ctx, r.work+": changes that were not committed")
 	if workspace.NeedsAgent(err) { // check what is committed
 		return tree.Commit(ctx)
 	}
 	return commit, err
-}
-
-// job returns what runs the setup commands and checks of the session.
-func (s *session) job() *checks.Job {
-	task := s.workItem().Task
-	j := &checks.Job{Runner: s.crew.checks, Work: s.work, Role: string(s.role), Put: s.put,
-		Show:     s.live,
-		Baseline: task != nil && task.Kind == rules.KindBaseline, EndWithLease: s.endWithLease}
-	if task != nil && len(s.crew.box.Config.Setup) > 0 {
-		j.Agent = s.agentName()
-	}
-	j.Report = func(report rules.ReportSetup) error {
-		report.Session, report.Epoch = s.id, s.epoch
-		_, err := s.submit(report)
-		return asLeaseLost(err)
-	}
-	return j
 }
 
 // falseClaims compares the developer's table of check results with the real ones, and returns a

@@ -176,7 +176,7 @@ func TestVerdictBesideAnExpertRequest(t *testing.T) {
 	for _, said := range []string{request + ready, ready + request, request + "exit " +
 		`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}`} {
 		got := s.hear(signalbox.RoleDeveloper, signalbox.FormatPlain, said)
-		refused := got.listener.refusals(got.signal)
+		refused := got.listener.claims.refusals(got.signal)
 		if !got.signal.Passing() || len(refused) != 1 ||
 			refused[0].Signal != signalbox.NameExpertRequest ||
 			refused[0].Reason != signalbox.ReasonSuperseded {

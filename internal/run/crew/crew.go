@@ -512,11 +512,10 @@ func (c *Crew) newSession() string {
 // startSession runs a session in the background. The secret of its lease is for its agent.
 func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret string) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := &session{crew: c, work: granted.Work, names: granted.Names, id: granted.Session,
-		role: granted.Lease.Role, agent: granted.Agent, epoch: granted.Lease.Epoch,
-		expires: granted.Lease.Expires, secret: secret, cancel: cancel, over: ctx.Done(),
-		wake: make(chan struct{}, 1), spending: make(chan struct{}, 1),
-		messages: make(chan struct{}, 1)}
+	s := &session{crew: c, work: granted.Work, id: granted.Session, role: granted.Lease.Role,
+		epoch: granted.Lease.Epoch, expires: granted.Lease.Expires, cancel: cancel,
+		over: ctx.Done()}
+	s.assignment = newAssignment(s, granted, secret)
 	s.leased, s.unlease = context.WithCancel(context.WithoutCancel(ctx))
 	for _, other := range granted.Train {
 		s.train = append(s.train, s.couple(other))
@@ -535,8 +534,8 @@ func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret st
 	})
 }
 
-// updateSessions cancels the sessions that lost their leases, ends the agents that reached a cap,
-// wakes the parked sessions, and gives agents that listen the messages of the human.
+// updateSessions cancels the sessions that lost their leases, and lets the agents of the others
+// notice what is new about them.
 func (c *Crew) updateSessions() {
 	c.mu.Lock()
 	sessions := make([]*session, 0, len(c.sessions))
@@ -547,15 +546,10 @@ func (c *Crew) updateSessions() {
 	c.box.Engine.View(func(state *rules.State) {
 		for _, s := range sessions {
 			w, _ := state.Work(s.work)
-			switch {
-			case w.Lease == nil || w.Lease.Epoch != s.epoch:
+			if w.Lease == nil || w.Lease.Epoch != s.epoch {
 				s.loseLease()
-			case w.Task != nil && w.Task.Parked != nil:
-				trySend(s.wake)
-			case state.Overspent(s.work, s.role, time.Now()) != "":
-				trySend(s.spending)
-			case w.Task != nil && len(w.Task.Messages) > 0:
-				trySend(s.messages)
+			} else if a, runs := s.assignment.(*agentRun); runs {
+				a.notice(state, w)
 			}
 		}
 	})

@@ -2,7 +2,6 @@ package crew
 
 import (
 	"context"
-	"fmt"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
@@ -22,68 +21,68 @@ import (
 // Package deliver knows where work is pushed to, and what happens with pull requests then.
 
 // deliver delivers finished work in another way than merging it.
-func (s *session) deliver(ctx context.Context, how string) error {
-	repo, w := s.crew.project.Repo, s.workItem()
+func (m *merge) deliver(ctx context.Context, how string) error {
+	repo, w := m.crew.project.Repo, m.workItem()
 	t := w.Task
-	if err := s.crew.exchange.Obtain(ctx, s.work, t.Commit, t.Base); err != nil {
+	if err := m.crew.exchange.Obtain(ctx, m.work, t.Commit, t.Base); err != nil {
 		return err
 	}
 	if changed, err := repo.Changed(ctx, t.Base, t.Commit); err != nil {
 		return err
 	} else if len(changed) == 0 {
-		if _, err := s.submit(rules.ReportMerge{Session: s.id, Epoch: s.epoch,
+		if _, err := m.submit(rules.ReportMerge{Session: m.id, Epoch: m.epoch,
 			Unchanged: true}); err != nil {
 			return asLeaseLost(err)
 		}
-		s.removeCompleted(ctx)
+		m.removeCompleted(ctx)
 		return nil
 	}
-	refusal, err := s.crew.stack.Outdated(ctx, s.work, t.Commit)
+	refusal, err := m.crew.stack.Outdated(ctx, m.work, t.Commit)
 	if err == nil && refusal == "" {
-		refusal, err = s.crew.requests.MergedMeanwhile(ctx, s.work, t)
+		refusal, err = m.crew.requests.MergedMeanwhile(ctx, m.work, t)
 	}
 	if err != nil {
 		return err
 	} else if refusal != "" {
-		_, err := s.submit(rules.ReportMerge{Session: s.id, Epoch: s.epoch, Refusal: refusal})
+		_, err := m.submit(rules.ReportMerge{Session: m.id, Epoch: m.epoch, Refusal: refusal})
 		return asLeaseLost(err)
 	}
-	s.restoreBranch(ctx, t.Commit, savedCommit(t)...)
-	message, err := s.commitText(ctx, w)
+	m.branch.restore(ctx, t.Commit, savedCommit(t)...)
+	message, err := m.commitText(ctx, w)
 	if err != nil {
 		return err
 	}
 	d := rules.Delivery{Tip: t.Commit, Branch: workspace.Branch(w.ID)}
 	if d.Commit, err = repo.DeliveryCommit(ctx, workspace.Delivery{Task: w.ID, Commit: t.Commit,
-		Base: t.Base, Squash: s.crew.box.Config.Deliver.Squash, Message: message}); err != nil {
+		Base: t.Base, Squash: m.crew.box.Config.Deliver.Squash, Message: message}); err != nil {
 		return err
 	}
-	if err := s.crew.exchange.Publish(ctx, s.work, d.Commit); err != nil {
+	if err := m.crew.exchange.Publish(ctx, m.work, d.Commit); err != nil {
 		return err
 	}
 	if how != rules.DeliverBranch {
-		if err := s.crew.requests.Target.Push(ctx, s.work, t.Delivered, &d); err != nil {
+		if err := m.crew.requests.Target.Push(ctx, m.work, t.Delivered, &d); err != nil {
 			return err
 		}
 	}
 	if how == rules.DeliverRequest {
-		if err := s.crew.requests.Target.Open(ctx, s.work, message, s.crew.stack.On(s.work),
+		if err := m.crew.requests.Target.Open(ctx, m.work, message, m.crew.stack.On(m.work),
 			&d); err != nil {
 			return err
 		}
 	}
-	if _, err := s.submit(rules.ReportDelivery{Session: s.id, Epoch: s.epoch,
+	if _, err := m.submit(rules.ReportDelivery{Session: m.id, Epoch: m.epoch,
 		Delivery: d}); err != nil {
 		return asLeaseLost(err)
 	}
 	// the branch is where its author worked, and must be here too
-	if !s.crew.exchange.HasLatest(s.workItem(), s.epoch) && how == rules.DeliverBranch {
-		if err := repo.AddBranch(context.WithoutCancel(ctx), s.work, d.Commit); err != nil {
-			s.crew.log.Warn("cannot create the branch of delivered work", "work", s.work, "error",
+	if !m.crew.exchange.HasLatest(m.workItem(), m.epoch) && how == rules.DeliverBranch {
+		if err := repo.AddBranch(context.WithoutCancel(ctx), m.work, d.Commit); err != nil {
+			m.crew.log.Warn("cannot create the branch of delivered work", "work", m.work, "error",
 				workspace.Explain(err))
 		}
 	}
-	s.removeCompleted(ctx)
+	m.removeCompleted(ctx)
 	return nil
 }
 
@@ -98,8 +97,8 @@ func savedCommit(t *rules.Task) []string {
 
 // commitText returns what a commit of finished work says: what the task is, and what its developer
 // reported.
-func (s *session) commitText(ctx context.Context, w *rules.Work) (string, error) {
-	claim, err := stored.Blob(ctx, s.crew.box, w.Task.Claimed)
+func (m *merge) commitText(ctx context.Context, w *rules.Work) (string, error) {
+	claim, err := stored.Blob(ctx, m.crew.box, w.Task.Claimed)
 	if err != nil {
 		return "", err
 	}
@@ -107,18 +106,9 @@ func (s *session) commitText(ctx context.Context, w *rules.Work) (string, error)
 		nil
 }
 
-// saveMessage returns what the commit says that a turn of an author ends with.
-func (s *session) saveMessage(t *turn) string {
-	if t.signal.Name != signalbox.NameReadyForReview {
-		return fmt.Sprintf("%s: %s", s.work, s.role)
-	}
-	return workspace.CommitMessage(s.work, mergeMessage(s.workItem()),
-		body(decoded(t.signal.Body)).first("Summary", "text"))
-}
-
 // removeCompleted removes the worktree of the session's work if it is completed.
-func (s *session) removeCompleted(ctx context.Context) {
-	if s.workItem().Phase == signalbox.PhaseCompleted {
-		s.crew.removeWorktree(context.WithoutCancel(ctx), s.work)
+func (m *merge) removeCompleted(ctx context.Context) {
+	if m.workItem().Phase == signalbox.PhaseCompleted {
+		m.crew.removeWorktree(context.WithoutCancel(ctx), m.work)
 	}
 }

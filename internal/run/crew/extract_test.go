@@ -171,7 +171,7 @@ func TestDotTerminated(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	h := &listener{signals: []signalbox.Signal{
+	h := &claims{signals: []signalbox.Signal{
 		{Name: signalbox.NameReadyForReview},
 		{Name: signalbox.NameReadyForReview, Refused: signalbox.ReasonNearMiss, Detail: "bold"},
 		{Name: signalbox.NameReadyForReview, Refused: signalbox.ReasonNearMiss, Detail: "a bullet"},
@@ -195,7 +195,7 @@ func TestRefusals(t *testing.T) {
 	if diff := cmp.Diff(want, h.refusals(signalbox.Signal{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	creator := &listener{signals: []signalbox.Signal{
+	creator := &claims{signals: []signalbox.Signal{
 		{Name: signalbox.NameExpertCreated, Refused: signalbox.ReasonSuperseded},
 		{Name: signalbox.NameExpertRequest, Refused: signalbox.ReasonSuperseded},
 		{Name: signalbox.NameCheckpoint, Refused: signalbox.ReasonSuperseded},

@@ -289,8 +289,8 @@ func TestLiveObjects(t *testing.T) {
 		var shown []string
 		crew := &Crew{opts: Options{Live: func(a agent.Activity) { shown = append(shown, a.Text) },
 			seams: seams{delays: defaultDelays()}},
-			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		h, err := newListener(&session{crew: crew}, test.format, false, "")
+			box: boxIn(t.TempDir())}
+		h, err := newListener(agentOf(crew, ""), test.format, false, "")
 		must.Succeed(t, err)
 		for _, piece := range test.pieces {
 			if _, err := h.Write([]byte(piece)); err != nil {

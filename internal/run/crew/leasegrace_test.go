@@ -53,7 +53,7 @@ func TestLeaseIsLostDuringTheGrace(t *testing.T) {
 		for _, why := range []string{"the crew is stopped", "the program takes too long"} {
 			synctest.Test(t, func(t *testing.T) {
 				sup := supervise(config.Role{}, 0)
-				s := sup.session
+				s := sup.run
 				s.crew.box.Config.Lease.TTL, s.crew.box.Config.Grace = ttl, 100*time.Hour
 				program := &deafProgram{killed: make(chan struct{})}
 				ctx, cancel := context.WithCancelCause(t.Context())
@@ -100,7 +100,7 @@ func TestDeafProgramEndsWithItsLease(t *testing.T) {
 				t.Skip(err)
 			}
 			sup := supervise(config.Role{}, 0)
-			s := sup.session
+			s := sup.run
 			s.crew.box.Config.Lease.TTL, s.crew.box.Config.Grace = signalbox.MinLeaseTTL,
 				100*time.Hour
 			ready := &readyWriter{ready: make(chan struct{})}

@@ -114,6 +114,20 @@ func TestProcessesAreLeft(t *testing.T) {
 			if failed.Body.Cause != string(rules.FailProcesses) || failed.Body.Role != tt.role {
 				t.Errorf("failed: %+v", failed.Body)
 			}
+			turns := 0 // that were started, and whose end is not recorded
+			for _, started := range all[rules.AgentStarted](s, "T1") {
+				if started.Session == failed.Session {
+					turns++
+				}
+			}
+			for _, ended := range all[rules.AgentTurnEnded](s, "T1") {
+				if ended.Session == failed.Session {
+					turns--
+				}
+			}
+			if turns != 0 {
+				t.Errorf("what %d turns used is not recorded", turns)
+			}
 			for e, err := range s.box.Events(t.Context(), 0) {
 				must.Succeed(t, err)
 				if slices.Contains(tt.none, e.Type) && e.Work == "T1" && e.Seq < failed.Seq {

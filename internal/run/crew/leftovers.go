@@ -184,3 +184,31 @@ func (c *Crew) tidy(ctx context.Context) {
 		c.log.Warn("cannot remove what completed work left", "error", workspace.Explain(err))
 	}
 }
+
+// removeWorktree removes the worktree of completed work, and what its agents and checks have kept.
+func (c *Crew) removeWorktree(ctx context.Context, work string) {
+	if err := c.closeWork(ctx, work); err != nil {
+		c.log.Warn("cannot remove the worktree of completed work", "work", work, "error", err)
+	}
+	if err := c.removeState(work); err != nil {
+		c.log.Warn("cannot remove the files of agents of completed work", "work", work, "error",
+			err)
+	}
+}
+
+// closeWork removes the worktree of completed work, and its branch unless it was delivered there.
+func (c *Crew) closeWork(ctx context.Context, work string) error {
+	var d *rules.DeliveredTask
+	c.box.Engine.View(func(s *rules.State) {
+		if w, known := s.Work(work); known && w.Task != nil {
+			d = w.Task.Delivered
+		}
+	})
+	if d != nil && d.Request == "" {
+		if err := c.exchange.Obtain(ctx, work, d.Tip, d.Commit); err != nil {
+			return err
+		}
+		return c.project.Repo.CloseDelivered(ctx, work, d.Tip, d.Commit)
+	}
+	return c.project.Repo.Close(ctx, work)
+}

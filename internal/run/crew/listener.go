@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/lazy"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/exitsignal"
 	"signalbox/internal/text"
@@ -29,7 +27,7 @@ const maxTranscript = 64 << 20
 // listener receives the output of an agent's program: it stores it, finds the signals, and reports
 // the urgent ones at once.
 type listener struct {
-	session     *session
+	run         *agentRun
 	format      signalbox.Format
 	interactive bool
 	key         string // that signals must have; "" if they need none
@@ -42,12 +40,11 @@ type listener struct {
 	bytes   int64
 	heard   time.Time // when the last output arrived
 	tail    []byte    // the end of the output
-	first   byte      // the first byte of the output that is not white space
-	line    []byte    // the incomplete last line of a stream of objects, for Options.Live
 	err     error     // of file
 
-	signals   []signalbox.Signal
-	answered  int   // how many of them an interactive agent got an answer to
+	claims    claims
+	publisher publisher
+	answered  int   // how many of the signals an interactive agent got an answer to
 	partial   int64 // offset of the last signal that was seen before it was complete, or -1
 	closed    bool  // the output is complete
 	abandoned bool  // the session ended before the output did
@@ -60,12 +57,7 @@ type listener struct {
 	// progressTurn is the turn of the last checkpoint or request for a file that acted, from 1.
 	progressTurn int
 	recorded     *checkpoint // the last one that was recorded; nil if none was
-	// the first exit signal that was submitted over the socket; nil if there is none
-	submitted    *exitsignal.Submitted
-	contradicted bool // another one followed that is not the same
-	// the first verdict of an earlier turn that does not let the work advance
-	objection *signalbox.Signal
-	parked    bool // the agent asked for something that it must wait for
+	parked       bool        // the agent asked for something that it must wait for
 
 	resumable    bool   // the program can continue its sessions
 	conversation string // the session of the program that was reported
@@ -96,14 +88,16 @@ func createTranscript(name string, secret bool) (*os.File, error) {
 	return file, err
 }
 
-func newListener(s *session, format signalbox.Format, interactive bool,
+func newListener(run *agentRun, format signalbox.Format, interactive bool,
 	key string) (*listener, error) {
-	file, err := createTranscript(agent.LiveTranscript(s.crew.box.Dir, s.id), key != "")
+	file, err := createTranscript(agent.LiveTranscript(run.crew.box.Dir, run.id), key != "")
 	if err != nil {
 		return nil, err
 	}
 	return &listener{
-		session: s, format: format, interactive: interactive, key: key,
+		run: run, format: format, interactive: interactive, key: key,
+		claims:    claims{role: run.role, work: run.work},
+		publisher: publisher{run: run, format: format, key: key},
 		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key,
 			Excerpt: tailSize}), file: file, partial: -1,
 		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1),
@@ -153,9 +147,6 @@ func (l *listener) Write(p []byte) (int, error) {
 	if room := maxTranscript - l.bytes; room > 0 && l.err == nil {
 		_, l.err = l.file.Write(p[:min(int64(len(p)), room)])
 	}
-	if start := bytes.TrimSpace(p); l.first == 0 && len(start) > 0 {
-		l.first = start[0]
-	}
 	l.bytes += int64(len(p))
 	l.heard = time.Now()
 	l.tail = append(l.tail, p[max(0, len(p)-tailSize):]...)
@@ -174,26 +165,8 @@ func (l *listener) Write(p []byte) (int, error) {
 		l.counted = l.stream.Usage
 		trySend(l.used)
 	}
-	l.publish(p)
+	l.publisher.publish(p)
 	return len(p), nil
-}
-
-// reportConversation records the program's own session as soon as it is known, so that it can be
-// resumed even if this process is killed. The caller holds mu.
-func (l *listener) reportConversation() {
-	if !l.resumable || l.conversation != "" {
-		return
-	}
-	id, _ := l.scanner.Origin()
-	if l.conversation = id; id == "" || !rules.IsConversation(id) {
-		return
-	}
-	s := l.session
-	if _, err := s.try(rules.ReportConversation{Session: s.id, Epoch: s.epoch,
-		ID: id}); err != nil && !isRefusal(err) {
-		s.crew.log.Warn("cannot record the session of an agent program", "work", s.work, "error",
-			err)
-	}
 }
 
 // scan finds the signals in the next piece of the output, and notes each end of a turn. The caller
@@ -208,27 +181,14 @@ func (l *listener) scan(p []byte) {
 		l.collect(l.scanner.Push(line))
 		ended := l.stream.Ended
 		if l.stream = l.scanner.Report(); l.stream.Ended && !ended {
-			l.endTurn()
+			l.turns++
+			l.claims.endTurn()
 		}
 	}
 }
 
-// endTurn notes the verdict of a turn. A program may continue after its turn, but so may a process
-// that it left behind and that shares its output. Therefore signals after a turn that ended with an
-// objection do not advance the work. The caller holds mu.
-func (l *listener) endTurn() {
-	l.turns++
-	said := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
-	if l.objection == nil && said.Name != signalbox.NameUnknown && !said.Passing() {
-		l.objection = &said
-	}
-}
-
 // submitExit keeps an exit signal for the end of the turn. It reports whether the turn is still
-// running, and returns the first exit signal of the turn if that is not the same. Both the agent
-// and the code that it runs can submit one, and no one can tell whose is whose. So signals that
-// differ in anything, also in the words for the next reader, contradict each other, and none of
-// them counts.
+// running, and returns the first exit signal of the turn if that contradicts this one.
 func (l *listener) submitExit(signal *signalbox.ExitSignal,
 	data []byte) (first *exitsignal.Submitted, running bool) {
 	l.mu.Lock()
@@ -237,41 +197,7 @@ func (l *listener) submitExit(signal *signalbox.ExitSignal,
 		return nil, false
 	}
 	l.heard = time.Now()
-	switch {
-	case l.submitted == nil:
-		l.submitted = &exitsignal.Submitted{Signal: signal, Data: data}
-	case !reflect.DeepEqual(l.submitted.Signal, signal):
-		l.contradicted = true
-		return l.submitted, true
-	}
-	return nil, true
-}
-
-// resolve picks the signal that decides the turn. What the agent itself wrote counts more than what
-// was submitted: the code that an agent tests has the agent's environment, and could submit
-// something, too. A submitted exit signal that agrees with the agent's verdict is part of the
-// result. The caller holds mu.
-func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, submitted []byte) {
-	said = resolve(signals, l.session.role, l.session.work)
-	if l.submitted == nil {
-		return said, nil
-	}
-	exit := signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: l.submitted.Signal}
-	switch {
-	case said.Exit != nil, said.Refused != "", l.contradicted && said.Name != signalbox.NameUnknown:
-		return said, nil
-	case said.Name != signalbox.NameUnknown:
-		both := transcript.Resolve([]signalbox.Signal{said, exit}, l.session.role, l.session.work)
-		if both.Name != said.Name {
-			return said, nil
-		}
-		return both, l.submitted.Data
-	case l.contradicted:
-		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify,
-			Refused: signalbox.ReasonAmbiguous,
-			Detail:  "Several exit signals were submitted in your turn, and they differ. Write your verdict yourself, at the end of your reply."}, nil
-	}
-	return exit, l.submitted.Data
+	return l.claims.submit(signal, data), true
 }
 
 // nearMiss returns what was meant as the signal of a turn that resolved to said, if the signals of
@@ -280,57 +206,14 @@ func (l *listener) nearMiss(said signalbox.Signal) (near signalbox.Signal, ok bo
 	if said.Name != signalbox.NameUnknown || said.Refused != "" || said.Detail != "" {
 		return near, false
 	}
-	if near, ok = l.scanner.NearMiss(l.session.role, l.session.work); !ok {
+	if near, ok = l.scanner.NearMiss(l.run.role, l.run.work); !ok {
 		return near, false
 	}
-	if near.Dialect == signalbox.DialectExit && !l.session.crew.opts.ExitSignals {
+	if near.Dialect == signalbox.DialectExit && !l.run.crew.opts.ExitSignals {
 		near.Refused, near.Detail = signalbox.ReasonUnknownType, transcript.ErrExitDisabled.Error()
 	}
 	near.Detail = ifMeant(near, near.Detail)
 	return l.localize(near), true
-}
-
-// handlePartial acts on an urgent signal before its body is complete. A plain stream gives no sign
-// that a body has ended, so waiting for the end could delay a checkpoint indefinitely. The caller
-// holds mu.
-func (l *listener) handlePartial(sig signalbox.Signal) {
-	l.partial = sig.Offset
-	written := l.bytes
-	if transcript.RefusalReason(sig, l.session.role, l.session.work) != "" {
-		return
-	}
-	switch {
-	case sig.Name == signalbox.NameFileConflict: // more names may follow on other lines
-		l.reportFiles(sig)
-	case sig.Name == signalbox.NameCheckpoint:
-		l.noteCheckpoint(sig)
-		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
-	case sig.Name == signalbox.NameExpertRequest:
-		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
-	}
-}
-
-// checkpoint is what is recorded of a checkpoint.
-type checkpoint struct {
-	offset  int64
-	summary string
-	percent int
-}
-
-// noteCheckpoint tells the supervisor of a checkpoint. It is called again when the body of the
-// checkpoint is complete, which may be in a later turn. The caller holds mu.
-func (l *listener) noteCheckpoint(sig signalbox.Signal) {
-	if l.checkpointTurn == 0 || sig.Offset != l.checkpointAt {
-		l.checkpointTurn, l.checkpointAt, l.progressTurn = l.turns+1, sig.Offset, l.turns+1
-	}
-	trySend(l.checkpointed)
-}
-
-// lastCheckpoint returns the turn of the last checkpoint, from 1.
-func (l *listener) lastCheckpoint() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.checkpointTurn
 }
 
 // idle reports whether an interactive agent may be waiting for input: it is not within a turn, as
@@ -342,65 +225,16 @@ func (l *listener) idle() bool {
 	return l.interactive && !l.closed && (l.stream.Ended || !streams)
 }
 
-// finishPartial acts on a partial signal if it is still the last one, once the stream has been
-// silent for a while.
-func (l *listener) finishPartial(sig signalbox.Signal, written int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if pending, ok := l.scanner.Pending(); l.closed || !ok || pending.Offset != sig.Offset {
-		return
-	}
-	switch {
-	case sig.Name == signalbox.NameCheckpoint:
-		l.reportUrgent(l.withBody(sig))
-	case l.bytes != written: // more of it arrived
-		written := l.bytes
-		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
-	default:
-		trySend(l.mustPark) // the program ends, which completes the body
-	}
-}
-
-// withBody returns a signal with the fields that have arrived so far and are still in the tail. The
-// caller holds mu.
-func (l *listener) withBody(sig signalbox.Signal) signalbox.Signal {
-	tail := l.tail
-	if int64(len(tail)) < l.bytes { // it starts within a line
-		tail = tail[bytes.IndexByte(tail, '\n')+1:]
-	}
-	scanner := transcript.NewScanner(&transcript.Options{Format: l.format, Key: l.key})
-	for _, found := range slices.Backward(append(slices.Clone(scanner.Push(tail)),
-		scanner.Close()...)) {
-		if found.Name == sig.Name && found.TaskID == sig.TaskID && found.Taken() {
-			found = hideKeyInSignal(found, l.key)
-			sig.Title, sig.Body = found.Title, found.Body
-			break
-		}
-	}
-	return sig
-}
-
 // expectsAnswer reports whether an interactive agent sent a verdict, or something that was meant to
 // be one, and now waits. The caller holds mu.
 func (l *listener) expectsAnswer() bool {
 	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) {
 		return true
 	}
-	return slices.ContainsFunc(l.signals[l.answered:], func(sig signalbox.Signal) bool {
+	return slices.ContainsFunc(l.claims.signals[l.answered:], func(sig signalbox.Signal) bool {
 		return isVerdict(sig) || sig.Refused == signalbox.ReasonNearMiss ||
 			sig.Refused == signalbox.ReasonMalformed || sig.Refused == signalbox.ReasonWrongKey
 	})
-}
-
-// isProgress reports whether a signal has acted while the agent ran, and is not a result.
-func isProgress(sig signalbox.Signal) bool {
-	return sig.Taken() && (sig.Name == signalbox.NameCheckpoint ||
-		sig.Name == signalbox.NameFileConflict)
-}
-
-func isVerdict(sig signalbox.Signal) bool {
-	row, known := signalbox.LineSignalNamed(sig.Name)
-	return sig.Taken() && (known && !row.Urgent || sig.Dialect == signalbox.DialectExit)
 }
 
 // verdict reports whether an interactive agent has sent a valid verdict, and if not, whether it
@@ -409,15 +243,15 @@ func (l *listener) verdict() (valid, tried bool, fields rules.SignalFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) &&
-		transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
+		transcript.RefusalReason(l.localize(pending), l.run.role, l.run.work) == "" {
 		return true, true, rules.SignalFields{}
 	}
-	resolved, _ := l.resolve(slices.Clone(l.signals))
+	resolved, _ := l.claims.resolve(slices.Clone(l.claims.signals))
 	if near, ok := l.nearMiss(resolved); ok {
 		resolved.Detail = near.Detail
 	}
 	tried = l.expectsAnswer()
-	l.answered = len(l.signals)
+	l.answered = len(l.claims.signals)
 	head, _ := l.words()
 	return resolved.Name != signalbox.NameUnknown, tried,
 		rules.SignalFields{Summary: head, Advice: resolved.Detail,
@@ -445,11 +279,10 @@ func (l *listener) hasVerdict() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) &&
-		transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
+		transcript.RefusalReason(l.localize(pending), l.run.role, l.run.work) == "" {
 		return true
 	}
-	return resolve(slices.Clone(l.signals), l.session.role,
-		l.session.work).Name != signalbox.NameUnknown
+	return l.claims.soFar().Name != signalbox.NameUnknown
 }
 
 // progressedIn reports whether the agent reported progress or asked for a file in a turn, and not
@@ -480,8 +313,8 @@ func trySend(c chan struct{}) {
 func (l *listener) localize(sig signalbox.Signal) signalbox.Signal {
 	sig = hideKeyInSignal(sig, l.key)
 	row, _ := signalbox.LineSignalNamed(sig.Name)
-	if row.Argument == signalbox.TaskArgument && slices.Contains(l.session.names, sig.TaskID) {
-		sig.TaskID = l.session.work
+	if row.Argument == signalbox.TaskArgument && slices.Contains(l.run.names, sig.TaskID) {
+		sig.TaskID = l.run.work
 	}
 	return sig
 }
@@ -491,13 +324,11 @@ func (l *listener) localize(sig signalbox.Signal) signalbox.Signal {
 func (l *listener) collect(signals []signalbox.Signal) {
 	for _, sig := range signals {
 		sig = l.localize(sig)
-		if sig.Dialect == signalbox.DialectExit && sig.Taken() && !l.session.crew.opts.ExitSignals {
+		if sig.Dialect == signalbox.DialectExit && sig.Taken() && !l.run.crew.opts.ExitSignals {
 			sig.Refused, sig.Detail = signalbox.ReasonUnknownType,
 				transcript.ErrExitDisabled.Error()
 		}
-		if len(l.signals) < 2*transcript.MaxSignals {
-			l.signals = append(l.signals, sig)
-		}
+		l.claims.add(sig)
 		row, known := signalbox.LineSignalNamed(sig.Name)
 		if !known || !row.Urgent || !sig.Taken() || sig.Dialect != signalbox.DialectLine {
 			continue
@@ -509,103 +340,11 @@ func (l *listener) collect(signals []signalbox.Signal) {
 			l.reportFiles(sig)
 		case sig.Name != signalbox.NameExpertRequest:
 			l.reportUrgent(sig)
-		case !l.parked && transcript.RefusalReason(sig, l.session.role, l.session.work) == "":
+		case !l.parked && transcript.RefusalReason(sig, l.run.role, l.run.work) == "":
 			// it is reported after the agent's work is saved, so that the expert can see that
 			trySend(l.mustPark)
 		}
 	}
-}
-
-// reportFiles asks for each file that a signal names, until the session must wait for one. It is
-// called again when the lines below the signal have arrived; asking for the same file twice changes
-// nothing. The caller holds mu.
-func (l *listener) reportFiles(sig signalbox.Signal) {
-	for _, sig.TaskID = range conflictingFiles(sig, l.dir) {
-		if !l.parked {
-			l.reportUrgent(sig)
-		}
-	}
-}
-
-// reportUrgent reports a signal to the rules while the agent runs. The caller holds mu.
-func (l *listener) reportUrgent(sig signalbox.Signal) {
-	s := l.session
-	if l.abandoned || transcript.RefusalReason(sig, s.role, s.work) != "" {
-		return // it is not awaited, or it is recorded as refused at the end of the turn
-	}
-	if sig.Name == signalbox.NameCheckpoint {
-		l.noteCheckpoint(sig)
-	} else {
-		l.progressTurn = l.turns + 1
-	}
-	report := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: sig.Name, Named: sig.TaskID, Offset: sig.Offset}
-	var err error
-	if sig.Name == signalbox.NameCheckpoint {
-		report.Fields, err = extract(sig, s.put)
-	} else {
-		err = s.addBody(&report, sig)
-	}
-	if err != nil {
-		s.crew.log.Warn("cannot store a signal", "work", s.work, "error", err)
-		return
-	}
-	submit, found := s.submit, checkpoint{sig.Offset, report.Fields.Summary, report.Fields.Percent}
-	if sig.Name == signalbox.NameCheckpoint {
-		if l.recorded != nil && found == *l.recorded {
-			return // it was recorded before it was known to be complete
-		}
-		submit = s.try // the agent need not wait until it is recorded
-	}
-	answer, err := submit(report)
-	l.heard = time.Now()
-	if sig.Name == signalbox.NameCheckpoint && err == nil && !answer.Repeated {
-		l.recorded = &found
-	}
-	if err != nil && !isRefusal(err) {
-		s.crew.log.Warn("cannot record a signal", "work", s.work, "error", err)
-	}
-	if answer.Parked {
-		l.parked = true
-		trySend(l.mustPark)
-	}
-}
-
-const (
-	// maxErrorLines and maxErrorBytes bound what is recorded of the standard error of a program
-	// that crashed.
-	maxErrorLines = 10
-	maxErrorBytes = 900
-)
-
-// terminalControl is what colours text and moves the cursor.
-var terminalControl = lazy.Regexp(`\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)`)
-
-// noise are lines that say nothing without the program's source: frames of stacks, and rulers.
-var noise = lazy.Regexp(
-	`^(at |File ".*", line |goroutine \d+ \[|\S+\.go:\d+ \+0x|[^\pL\pN]*$|Node\.js v[\d.]+$)`)
-
-// lastLines returns the end of a program's standard error for people: the last lines, without noise
-// and repetitions.
-func lastLines(errors string) string {
-	var said, all []string
-	for line := range strings.Lines(terminalControl().ReplaceAllString(errors, "")) {
-		line = strings.TrimRight(line, "\r\n")
-		line = line[strings.LastIndexByte(line, '\r')+1:] // what a progress bar shows last
-		if line = text.OneLine(line); line == "" || len(all) > 0 && all[len(all)-1] == line {
-			continue
-		}
-		if all = append(all, line); !noise().MatchString(line) {
-			said = append(said, line)
-		}
-	}
-	if len(said) == 0 {
-		said = all
-	}
-	said = said[max(0, len(said)-maxErrorLines):]
-	for len(said) > 1 && len(strings.Join(said, "\n")) > maxErrorBytes {
-		said = said[1:]
-	}
-	return text.Truncate(strings.Join(said, "\n"), maxErrorBytes)
 }
 
 // stderr returns a writer that keeps the end of the program's standard error.
@@ -635,28 +374,28 @@ func (l *listener) finish(session context.Context, t *turn) error {
 		return fmt.Errorf("store the agent's output: %w", l.err)
 	}
 	var err error
-	if t.output, err = l.session.store(l.file); err != nil {
+	if t.output, err = l.run.store(l.file); err != nil {
 		return err
 	}
-	t.signal, t.submitted = l.resolve(l.signals)
+	t.signal, t.submitted = l.claims.resolve(l.claims.signals)
 	if near, ok := l.nearMiss(t.signal); ok && t.cause == "" { // a failure has its own words
-		l.signals, t.signal.Detail = append(l.signals, near), near.Detail
+		l.claims.signals, t.signal.Detail = append(l.claims.signals, near), near.Detail
 	}
 	// resolve may not see the remark, because only so many signals are kept
 	if l.stream.Mixed != "" && t.signal.Passing() {
 		t.signal = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify,
 			Detail: l.stream.Mixed}
 	}
-	if l.objection != nil && t.signal.Passing() {
-		t.signal = *l.objection
+	if objection := l.claims.objection; objection != nil && t.signal.Passing() {
+		t.signal = *objection
 	}
 	if t.stoppedToWait && t.signal.Passing() && t.failure() != "" {
-		l.preferRequest(t)
+		l.claims.preferRequest(t)
 	}
 	t.advice = t.signal.Detail
 	t.progressed = t.signal.Name == signalbox.NameUnknown && t.signal.Refused == "" &&
 		t.advice == "" &&
-		slices.ContainsFunc(l.signals, isProgress)
+		slices.ContainsFunc(l.claims.signals, isProgress)
 	t.head, t.tail = l.words()
 	if words := text.LastLine(t.tail); t.cause != "" && t.advice == "" {
 		t.advice = t.limit
@@ -669,74 +408,4 @@ func (l *listener) finish(session context.Context, t *turn) error {
 		}
 	}
 	return nil
-}
-
-// preferRequest makes the request to an expert decide a turn that did not end, because the program
-// was stopped so that the agent can wait. The verdict beside the request cannot count. The caller
-// holds mu.
-func (l *listener) preferRequest(t *turn) {
-	request := slices.IndexFunc(l.signals, func(sig signalbox.Signal) bool {
-		return sig.Name == signalbox.NameExpertRequest && sig.Refused == signalbox.ReasonSuperseded
-	})
-	if request < 0 {
-		return
-	}
-	for i := range l.signals {
-		if sig := &l.signals[i]; sig.Taken() && sig.Name == t.signal.Name {
-			sig.Refused = signalbox.ReasonSuperseded
-		}
-	}
-	l.signals[request].Refused = ""
-	t.signal, t.submitted = l.signals[request], nil
-}
-
-// refusals returns the signals that were refused, once for each name and reason. said decides the
-// turn.
-func (l *listener) refusals(said signalbox.Signal) []rules.RefusedSignal {
-	var list []rules.RefusedSignal
-	at := map[string]int{}
-	if s := l.submitted; s != nil && !l.contradicted && said.Name != signalbox.NameUnknown &&
-		!reflect.DeepEqual(said.Exit, s.Signal) {
-		list = append(list, rules.RefusedSignal{
-			Signal: signalbox.NameExit, Reason: signalbox.ReasonSuperseded, Times: 1,
-			Detail: fmt.Sprintf("'%s' was submitted, and the agent's reply says otherwise",
-				s.Signal.ExitReason),
-		})
-	}
-	for _, sig := range l.signals {
-		// These act when they are heard.
-		acts := sig.Name == signalbox.NameCheckpoint || sig.Name == signalbox.NameFileConflict
-		switch sig.Refused {
-		case "", signalbox.ReasonDrift, signalbox.ReasonRateLimited, signalbox.ReasonInvalidField,
-			signalbox.ReasonDuplicate:
-			continue
-		case signalbox.ReasonAmbiguous, signalbox.ReasonMixedFormats:
-			if acts {
-				continue
-			}
-		case signalbox.ReasonSuperseded: // of verdicts, that is how agents correct themselves
-			const request = signalbox.NameExpertRequest
-			if acts || (sig.Name == request) == (said.Name == request) {
-				continue
-			}
-			sig.Detail = "another signal of the turn counts"
-		}
-		name := sig.Name
-		if name == "" {
-			name = "signal"
-		}
-		key := name + "\x00" + string(sig.Refused)
-		if i, known := at[key]; known {
-			list[i].Times++
-			continue
-		}
-		at[key] = len(list)
-		detail := sig.Detail
-		if sig.TaskID != "" && detail == "" {
-			detail = "about " + sig.TaskID
-		}
-		list = append(list, rules.RefusedSignal{Signal: name, Reason: sig.Refused, Detail: detail,
-			Times: 1})
-	}
-	return list[:min(len(list), 50)]
 }

@@ -11,12 +11,20 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// merge merges finished work into the base branch, unless the policy says to deliver it otherwise:
-// exactly the commit that was checked, reviewed and audited, into exactly the base that the ledger
-// knows. A previous merger may have crashed after the merge but before it was recorded, so it first
-// asks git whether the merge that was prepared took place.
-func (s *session) merge(ctx context.Context) error {
-	repo, w := s.crew.project.Repo, s.workItem()
+// merge brings the finished work of a session into the base branch, or delivers it otherwise.
+type merge struct {
+	*session
+	branch taskBranch
+}
+
+func newMerge(s *session) *merge { return &merge{s, taskBranch{s}} }
+
+// carryOut merges finished work into the base branch, unless the policy says to deliver it
+// otherwise: exactly the commit that was checked, reviewed and audited, into exactly the base that
+// the ledger knows. A previous merger may have crashed after the merge but before it was recorded,
+// so it first asks git whether the merge that was prepared took place.
+func (m *merge) carryOut(ctx context.Context) error {
+	repo, w := m.crew.project.Repo, m.workItem()
 	if repo == nil {
 		return signalbox.CodeUsage.Errorf(
 			"run the crew in a clone of the repository, or set workspace: shared in the box's configuration",
@@ -26,43 +34,43 @@ func (s *session) merge(ctx context.Context) error {
 		return errNoCommit
 	}
 	how := rules.DeliverMerge
-	s.crew.box.Engine.View(func(state *rules.State) {
+	m.crew.box.Engine.View(func(state *rules.State) {
 		policy, _ := state.Policy()
 		how = policy.Deliver
 	})
 	switch {
 	case how != rules.DeliverMerge:
-		return s.deliver(ctx, how)
-	case len(s.train) > 0:
-		return s.mergeTrain(ctx)
+		return m.deliver(ctx, how)
+	case len(m.train) > 0:
+		return m.runTrain(ctx)
 	}
-	command := rules.ReportMerge{Moves: s.crew.exchange.Shared()}
-	merged, err := s.landedMerge(ctx, w.Task)
+	command := rules.ReportMerge{Moves: m.crew.exchange.Shared()}
+	merged, err := m.landed(ctx, w.Task)
 	if err == nil && merged.Commit == "" {
-		merged, err = s.mergeCommit(ctx, w, &command)
+		merged, err = m.commit(ctx, w, &command)
 	}
-	return s.settleMerge(ctx, command, merged, err)
+	return m.settle(ctx, command, merged, err)
 }
 
-// settleMerge reports the result of a merge. err is why the work was not merged.
-func (s *session) settleMerge(ctx context.Context, command rules.ReportMerge,
+// settle reports the result of a merge. err is why the work was not merged.
+func (m *merge) settle(ctx context.Context, command rules.ReportMerge,
 	merged workspace.Merged, err error) error {
-	command.Session, command.Epoch = s.id, s.epoch
+	command.Session, command.Epoch = m.id, m.epoch
 	conflict, failed := (*workspace.ConflictError)(nil), (*failedChecksError)(nil)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return context.Cause(ctx)
 	case isBaseMoved(err):
-		s.crew.follower.Observe(ctx, false)
+		m.crew.follower.Observe(ctx, false)
 		// it is merged when the checks have run on the new base
-		s.release(ctx, "the base has moved")
+		m.release(ctx, "the base has moved")
 		return nil
 	case errors.Is(err, workspace.ErrUnchanged):
 		command.Unchanged = true
 	case errors.As(err, &conflict):
-		found, err := s.conflicts().Describe(ctx, conflict)
+		found, err := m.branch.conflicts().Describe(ctx, conflict)
 		if err == nil {
-			_, err = s.conflicts().Found(ctx, *found)
+			_, err = m.branch.conflicts().Found(ctx, *found)
 		}
 		return err
 	case errors.As(err, &failed):
@@ -72,34 +80,34 @@ func (s *session) settleMerge(ctx context.Context, command rules.ReportMerge,
 	default:
 		command.Commit, command.Before = merged.Commit, merged.Before
 		if merged.Warning != "" {
-			s.crew.log.Warn(merged.Warning)
+			m.crew.log.Warn(merged.Warning)
 		}
 	}
-	_, err = s.submit(command)
+	_, err = m.submit(command)
 	if command.Moves && (err == nil || isRefusal(err)) {
-		s.crew.follower.Observe(context.WithoutCancel(ctx), false)
-		if err != nil && command.Commit != "" && s.crew.exchange.KnownBase() != command.Before {
-			s.release(ctx, "the base has moved")
+		m.crew.follower.Observe(context.WithoutCancel(ctx), false)
+		if err != nil && command.Commit != "" && m.crew.exchange.KnownBase() != command.Before {
+			m.release(ctx, "the base has moved")
 			return nil
 		}
 	}
 	if err != nil {
 		return asLeaseLost(err)
 	}
-	s.removeCompleted(ctx)
+	m.removeCompleted(ctx)
 	return nil
 }
 
-// landedMerge returns the merge that a previous merger prepared, if it took place. Otherwise its
+// landed returns the merge that a previous merger prepared, if it took place. Otherwise its
 // Commit is "", and the commit of the task is in this clone.
-func (s *session) landedMerge(ctx context.Context, t *rules.Task) (workspace.Merged, error) {
+func (m *merge) landed(ctx context.Context, t *rules.Task) (workspace.Merged, error) {
 	prepared := t.Merge
 	// if other machines share the ledger, the record is what moves the base
-	if err := s.crew.exchange.Obtain(ctx, s.work, t.Commit); err != nil || prepared == nil ||
-		s.crew.exchange.Shared() {
+	if err := m.crew.exchange.Obtain(ctx, m.work, t.Commit); err != nil || prepared == nil ||
+		m.crew.exchange.Shared() {
 		return workspace.Merged{}, err
 	}
-	warning, landed, err := s.crew.project.Repo.Landed(ctx, prepared.Commit)
+	warning, landed, err := m.crew.project.Repo.Landed(ctx, prepared.Commit)
 	if err != nil || !landed {
 		return workspace.Merged{}, err
 	}
@@ -114,58 +122,58 @@ func isBaseMoved(err error) bool {
 	return errors.As(err, &moved) || errors.Is(err, errBaseMoved)
 }
 
-// mergeCommit merges, and adds the results of the checks to the command that reports the merge.
-func (s *session) mergeCommit(ctx context.Context, w *rules.Work,
+// commit merges, and adds the results of the checks to the command that reports the merge.
+func (m *merge) commit(ctx context.Context, w *rules.Work,
 	command *rules.ReportMerge) (workspace.Merged, error) {
-	request, err := s.mergeRequest(ctx, w)
+	request, err := m.request(ctx, w)
 	if err != nil {
 		return workspace.Merged{}, err
 	}
-	base := s.crew.exchange.KnownBase()
-	if err := s.crew.exchange.Obtain(ctx, "", base); err != nil {
+	base := m.crew.exchange.KnownBase()
+	if err := m.crew.exchange.Obtain(ctx, "", base); err != nil {
 		return workspace.Merged{}, err
 	}
 	request.Base = base
 	request.Check = func(ctx context.Context, dir string) error {
-		return s.checkMerge(ctx, dir, command)
+		return m.check(ctx, dir, command)
 	}
 	request.Prepared = func(commit string) error {
-		if err := s.crew.exchange.Publish(ctx, "", commit); err != nil {
+		if err := m.crew.exchange.Publish(ctx, "", commit); err != nil {
 			return err
 		}
-		_, err := s.submit(rules.PrepareMerge{Session: s.id, Epoch: s.epoch, Commit: commit,
+		_, err := m.submit(rules.PrepareMerge{Session: m.id, Epoch: m.epoch, Commit: commit,
 			Before: request.Base})
-		if err != nil && s.crew.exchange.KnownBase() != request.Base {
+		if err != nil && m.crew.exchange.KnownBase() != request.Base {
 			return errBaseMoved
 		}
 		return asLeaseLost(err)
 	}
-	if !s.crew.exchange.Shared() {
-		return s.crew.project.Repo.Merge(ctx, request)
+	if !m.crew.exchange.Shared() {
+		return m.crew.project.Repo.Merge(ctx, request)
 	}
-	commit, err := s.crew.project.Repo.CreateMerge(ctx, request) // the record moves the base
+	commit, err := m.crew.project.Repo.CreateMerge(ctx, request) // the record moves the base
 	return workspace.Merged{Commit: commit, Before: base}, err
 }
 
-// mergeRequest returns what to merge, and makes sure that the branch of the task is where it should
+// request returns what to merge, and makes sure that the branch of the task is where it should
 // be.
-func (s *session) mergeRequest(ctx context.Context, w *rules.Work) (workspace.MergeRequest, error) {
-	s.restoreBranch(ctx, w.Task.Commit, savedCommit(w.Task)...)
-	message, err := s.commitText(ctx, w)
+func (m *merge) request(ctx context.Context, w *rules.Work) (workspace.MergeRequest, error) {
+	m.branch.restore(ctx, w.Task.Commit, savedCommit(w.Task)...)
+	message, err := m.commitText(ctx, w)
 	return workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Message: message,
-		Squash: s.crew.box.Config.Deliver.Squash}, err
+		Squash: m.crew.box.Config.Deliver.Squash}, err
 }
 
-// checkMerge runs the checks on the result of a merge, and adds what they found to the command that
+// check runs the checks on the result of a merge, and adds what they found to the command that
 // reports it. It returns a *failedChecksError if they failed.
-func (s *session) checkMerge(ctx context.Context, dir string, command *rules.ReportMerge) error {
-	rows, body, err := s.job().Run(ctx, dir)
+func (m *merge) check(ctx context.Context, dir string, command *rules.ReportMerge) error {
+	rows, body, err := m.job().Run(ctx, dir)
 	command.Rows, command.Body = rows, body
 	if err != nil {
 		return err
 	}
 	var accepted []string
-	s.crew.box.Engine.View(func(state *rules.State) { accepted = state.AcceptedFailures() })
+	m.crew.box.Engine.View(func(state *rules.State) { accepted = state.AcceptedFailures() })
 	return failedRows(rows, accepted)
 }
 

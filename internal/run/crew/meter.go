@@ -15,7 +15,7 @@ import (
 // meter measures what a turn uses, while the program runs and at its end. Only the supervisor's
 // goroutine uses it.
 type meter struct {
-	session  *session
+	run      *agentRun
 	listener *listener
 	prompt   int           // bytes
 	model    string        // the configured one
@@ -122,7 +122,7 @@ func (m *meter) sessionFiles(format signalbox.Format) *agent.SessionFiles {
 // price returns the price of a model. If cost is limited, a model without a known price has the
 // highest price.
 func (m *meter) price(format signalbox.Format, model string, limited bool) (config.Price, bool) {
-	c := m.session.crew.box.Config
+	c := m.run.crew.box.Config
 	if format == signalbox.FormatOracle { // the model is a key of the configuration
 		name, _, err := c.OracleModel(m.model)
 		if p := c.ModelPrice(name); err == nil && p != nil {
@@ -186,25 +186,11 @@ func sinceResume(u signalbox.Usage, id string, last *rules.Thread,
 	return u
 }
 
-// allowance returns what the turn may still use, and after how much it must report that.
-func (s *session) allowance() (left, report rules.Budget) {
-	s.crew.box.Engine.View(
-		func(state *rules.State) { left, report = state.Allowance(s.work, s.role, time.Now()) })
-	return left, report
-}
-
-// overspent returns the cap that ends the session, "" if it may continue.
-func (s *session) overspent() (limit rules.Cap) {
-	s.crew.box.Engine.View(
-		func(state *rules.State) { limit = state.Overspent(s.work, s.role, time.Now()) })
-	return limit
-}
-
 // report tells the rules what the turn has used, if that is enough to matter. It returns the cap
 // that the turn has reached, and how long the turn may continue before it must report again; zero
 // means any time.
 func (m *meter) report() (reached rules.Cap, next time.Duration) {
-	left, due := m.session.allowance()
+	left, due := m.run.allowance()
 	if left.IsZero() {
 		return "", 0
 	}
@@ -214,7 +200,7 @@ func (m *meter) report() (reached rules.Cap, next time.Duration) {
 		isDue(now.spent.CostMicros, m.reported.CostMicros, due.CostMicros) ||
 		isDue(int64(now.spent.Time), int64(m.reported.Time), int64(due.Time)) {
 		reached = m.submit(now)
-		_, due = m.session.allowance()
+		_, due = m.run.allowance()
 	}
 	if due.Time == 0 {
 		return reached, 0
@@ -224,7 +210,7 @@ func (m *meter) report() (reached rules.Cap, next time.Duration) {
 
 // submit records what the turn has used so far, and returns the cap that it has reached.
 func (m *meter) submit(now measured) rules.Cap {
-	s := m.session
+	s := m.run
 	answer, err := s.try(rules.ReportUsage{Session: s.id, Epoch: s.epoch, Spent: now.spent,
 		Estimated: now.estimated})
 	if err != nil && !isRefusal(err) { // after a refusal the session is ended anyway
@@ -247,7 +233,7 @@ const (
 // needsLook reports whether the usage must be looked up, because the stream does not report it in
 // time.
 func (m *meter) needsLook() bool {
-	left, _ := m.session.allowance()
+	left, _ := m.run.allowance()
 	m.listener.mu.Lock()
 	defer m.listener.mu.Unlock()
 	format := m.listener.format

@@ -289,10 +289,10 @@ func TestAgentEndsBeforeItsLease(t *testing.T) {
 		for _, grace := range []time.Duration{time.Millisecond, 10 * time.Second, time.Hour} {
 			synctest.Test(t, func(t *testing.T) {
 				sup := supervise(config.Role{}, 0)
-				c := sup.session.crew.box.Config
+				c := sup.run.crew.box.Config
 				c.Lease.TTL, c.Grace = ttl, grace
 				ctx, cancel := context.WithCancelCause(t.Context())
-				sup.session.cancel, sup.session.expires = cancel, time.Now().Add(ttl)
+				sup.run.cancel, sup.run.expires = cancel, time.Now().Add(ttl)
 				began := time.Now()
 				blocked := make(chan struct{}) // as by a command that waits for the ledger
 				sup.supervisor.program = &blockedProgram{sup.program, blocked}
@@ -304,12 +304,12 @@ func TestAgentEndsBeforeItsLease(t *testing.T) {
 					sup.wait(ctx, 100*time.Hour)
 				}()
 				renewing, stop := context.WithCancel(t.Context())
-				go (&leaseKeeper{ttl: ttl, lost: sup.session.loseLease,
+				go (&leaseKeeper{ttl: ttl, lost: sup.run.loseLease,
 					renew: func(context.Context) (time.Time,
 						error) {
 						return time.Time{}, journal.ErrUnavailable
 					}}).
-					keep(renewing, sup.session.expires)
+					keep(renewing, sup.run.expires)
 				<-sup.program.stopped
 				synctest.Wait()
 				gone := time.Since(began) + sup.program.grace

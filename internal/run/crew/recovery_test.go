@@ -134,7 +134,7 @@ func TestNearMissAdviceHasTheLine(t *testing.T) {
 		if !strings.HasSuffix(got.advice, c.want) {
 			t.Errorf("%s: advice %q, want %q", name, got.advice, c.want)
 		}
-		if r := got.listener.refusals(got.signal); len(r) != 1 || string(r[0].Reason) != c.reason ||
+		if r := got.listener.claims.refusals(got.signal); len(r) != 1 || string(r[0].Reason) != c.reason ||
 			!strings.HasSuffix(r[0].Detail, c.want) {
 			t.Errorf("%s: refused: %+v", name, r)
 		}

@@ -2,12 +2,10 @@ package crew
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"signalbox"
@@ -23,10 +21,9 @@ import (
 //
 //	run            keeps the lease alive and releases it at the end
 //	attempt        takes the work lock of this machine
-//	runAgent       opens the workspace and the session's socket, and runs turn after turn
-//	runTurn        one run of the agent's program (turn.go): prompt, start, listen, save, report
+//	carryOut       does what the lease is for: an agentRun, a checksRun or a merge
 //
-// CI and merger sessions run the checks or merge instead of running an agent (checks.go).
+// The session itself only holds the lease and talks to the ledger under it.
 
 var (
 	errLeaseLost   = errors.New("the lease is lost")
@@ -36,47 +33,47 @@ var (
 type session struct {
 	crew    *Crew
 	work    string
-	names   []string // the ids by which the agent may call the work
 	id      string
 	role    signalbox.Role
-	agent   string // that it runs; "" if the policy names none
 	epoch   uint64
 	expires time.Time
 	// train are sessions with the same id that hold the leases of tasks which this one merges
 	// together with its own; see train.go
 	train  []*session
-	secret string // of the lease, for the programs of the agent
 	cancel context.CancelCauseFunc
 	over   <-chan struct{} // closed when the session must end
 	// done when the lease is lost, also if the session was being ended already
 	leased  context.Context
 	unlease context.CancelFunc
-	wake    chan struct{} // capacity 1: a parked session looks at the ledger again
-	// spending wakes the supervisor because a cap is reached; capacity 1.
-	spending chan struct{}
-	// messages wakes the supervisor because there are messages of the human; capacity 1.
-	messages chan struct{}
-	// told are the messages that the agent of the running turn has got, in its prompt or while it
-	// works.
-	told    []uint64
-	started bool // an agent was started
-	// continued counts the turns that only reported progress.
-	continued int
-	// unreported is a turn that ended with processes left.
-	unreported *rules.Turn
 
-	// temp is the private folder for temporary files of the session's agent, and socket the path of
-	// its socket. Both exist while runAgent runs.
-	temp, socket string
-	listening    atomic.Pointer[listener] // to the running turn; nil if there is none
-	turnSignals  atomic.Int64             // that its agent reported
+	assignment assignment
+}
+
+// assignment is what a lease is for.
+type assignment interface {
+	// carryOut does it, while the work is locked on this machine, and reports the result to the
+	// ledger. After an error that can pass it is called again.
+	carryOut(ctx context.Context) error
+}
+
+// newAssignment returns what the lease of a session is for. The secret of the lease is for its
+// agent.
+func newAssignment(s *session, granted rules.Answer, secret string) assignment {
+	switch s.role {
+	case signalbox.RoleCI:
+		return &checksRun{s, taskBranch{s}}
+	case signalbox.RoleMerger:
+		return newMerge(s)
+	}
+	return &agentRun{session: s, names: granted.Names, agent: granted.Agent, secret: secret,
+		wake: make(chan struct{}, 1), spending: make(chan struct{}, 1),
+		messages: make(chan struct{}, 1)}
 }
 
 // run carries out the lease, and makes sure that it is not left behind.
 func (s *session) run(ctx context.Context) {
 	stopKeeping := s.keepLease(context.WithoutCancel(ctx))
-	// What fails because of a full disk or another git's lock is tried again. An agent is not
-	// started twice.
+	// What fails because of a full disk or another git's lock is tried again.
 	err := s.retry(ctx, s.isPermanent, func() error { return s.attempt(ctx) })
 	stopKeeping()
 	s.releaseTrain(ctx)
@@ -93,7 +90,11 @@ func (s *session) run(ctx context.Context) {
 		}
 	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, checks.ErrSetupFailed):
 	case left != nil:
-		s.fail(ctx, rules.FailProcesses, left.Error(), s.unreported)
+		var unreported *rules.Turn
+		if started, ok := errors.AsType[*startedError](err); ok {
+			unreported = started.unreported
+		}
+		s.fail(ctx, rules.FailProcesses, left.Error(), unreported)
 	case ctx.Err() != nil:
 		s.release(ctx, "the crew was stopped")
 	case errors.Is(err, rules.ErrNothingToClaim):
@@ -105,7 +106,8 @@ func (s *session) run(ctx context.Context) {
 
 func (s *session) isPermanent(err error) bool {
 	code := signalbox.CodeOf(err)
-	return s.started || leftBy(err) != nil || errors.Is(err, errLeaseLost) ||
+	_, started := errors.AsType[*startedError](err)
+	return started || leftBy(err) != nil || errors.Is(err, errLeaseLost) ||
 		errors.Is(err, checks.ErrSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
 		errors.Is(err, forge.ErrLogin) || errors.Is(err, forge.ErrRefused) ||
 		code == signalbox.CodeUsage || code == signalbox.CodeNotFound
@@ -119,85 +121,7 @@ func (s *session) attempt(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { afterLeft(err, func() { lock.Release() }) }()
-	switch s.role {
-	case signalbox.RoleCI:
-		if s.workItem().Task == nil {
-			return s.checkByHand(ctx)
-		}
-		return s.check(ctx)
-	case signalbox.RoleMerger:
-		return s.merge(ctx)
-	}
-	return s.runAgent(ctx)
-}
-
-// runAgent runs the agent turn after turn, until a signal moves the work or the agent fails.
-func (s *session) runAgent(ctx context.Context) (err error) {
-	ws, err := s.openWorkspace(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ws.close()) }()
-	closeSocket, err := s.openSocket()
-	if err != nil {
-		return err
-	}
-	defer closeSocket()
-	remaining := s.crew.timeout(s.role, s.workItem().Task.Expert)
-	last := lastTurn{cleanupNote: ws.cleanupNote}
-	for {
-		if reached := s.overspent(); reached != "" { // no turn starts
-			s.release(ctx, reached.Reason())
-			return nil
-		}
-		began := time.Now()
-		answer, t, err := s.runTurn(ctx, ws, remaining, last)
-		remaining -= time.Since(began)
-		switch {
-		case errors.Is(err, errNotResumed):
-			last = lastTurn{cleanupNote: last.cleanupNote, noResume: true}
-		case err != nil:
-			return err
-		case answer.Parked:
-			if err := s.waitUntilUnparked(ctx); err != nil {
-				return err
-			}
-			last = lastTurn{parked: true}
-		case answer.Again:
-			last = lastTurn{advice: t.advice, output: t.tail, again: true, progressed: t.progressed}
-		default:
-			return nil
-		}
-	}
-}
-
-// mayContinue reports whether the agent may continue after a turn without a result in which it
-// reported progress. An agent that does nothing else is treated like one without a valid signal.
-func (s *session) mayContinue() bool {
-	s.continued++
-	return s.continued <= s.crew.box.Config.Limits.Unknown
-}
-
-// waitUntilUnparked waits until the agent can get what it asked for and a slot is free.
-func (s *session) waitUntilUnparked(ctx context.Context) error {
-	for {
-		answer, err := s.crew.box.Engine.DoPatiently(ctx, nil,
-			rules.ResumeSession{Session: s.id, Epoch: s.epoch})
-		if !errors.Is(err, rules.ErrNothingToClaim) {
-			s.agent = cmp.Or(answer.Agent, s.agent)
-			return asLeaseLost(err)
-		}
-		var timer <-chan time.Time
-		if parked := s.workItem().Task.Parked; parked != nil && time.Until(parked.Until) > 0 {
-			timer = time.After(time.Until(parked.Until))
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-s.wake:
-		case <-timer:
-		}
-	}
+	return s.assignment.carryOut(ctx)
 }
 
 // retry calls f, with increasing pauses, until it succeeds, returns a permanent error, or the
@@ -389,4 +313,18 @@ func (s *session) live(line string) {
 	if s.crew.opts.Live != nil {
 		s.crew.opts.Live(agent.Activity{Work: s.work, Session: s.id, Role: s.role, Text: line})
 	}
+}
+
+// job returns what runs the setup commands and checks of the session.
+func (s *session) job() *checks.Job {
+	task := s.workItem().Task
+	j := &checks.Job{Runner: s.crew.checks, Work: s.work, Role: string(s.role), Put: s.put,
+		Show:     s.live,
+		Baseline: task != nil && task.Kind == rules.KindBaseline, EndWithLease: s.endWithLease}
+	j.Report = func(report rules.ReportSetup) error {
+		report.Session, report.Epoch = s.id, s.epoch
+		_, err := s.submit(report)
+		return asLeaseLost(err)
+	}
+	return j
 }

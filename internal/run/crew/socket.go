@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"signalbox"
@@ -29,33 +30,47 @@ type AgentSession struct {
 	Secret string
 }
 
-// openSocket creates the temporary folder of the session and serves the socket in it. The agent's
-// processes reach the box only through the socket, and only as this session. The caller calls
-// close, which removes both.
-func (s *session) openSocket() (close func(), err error) {
-	if s.temp, err = s.crew.makeTemp(s.id); err != nil {
+// socket serves the calls of an agent's processes. They reach the box only through it, and only as
+// the session of the agent.
+type socket struct {
+	*agentRun
+	server *agentsocket.Server
+	// temp is the private folder for temporary files of the session's agent, and path that of the
+	// socket, which is in it.
+	temp, path  string
+	listening   atomic.Pointer[listener] // to the running turn; nil if there is none
+	turnSignals atomic.Int64             // that the agent reported
+}
+
+// openSocket creates the temporary folder of the session and serves the socket in it. The caller
+// closes it.
+func (a *agentRun) openSocket() (*socket, error) {
+	temp, err := a.crew.makeTemp(a.id)
+	if err != nil {
 		return nil, err
 	}
-	remove := func() {
-		if err := contain.RemoveAll(s.temp); err != nil {
-			s.crew.log.Warn("cannot remove the temporary files of an agent", "work", s.work,
-				"error", err)
-		}
-	}
-	s.socket = filepath.Join(s.temp, socketName)
-	server, err := agentsocket.Listen(s.socket, s.handleCall)
-	if err != nil {
-		remove()
+	s := &socket{agentRun: a, temp: temp, path: filepath.Join(temp, socketName)}
+	if s.server, err = agentsocket.Listen(s.path, s.handleCall); err != nil {
+		s.removeTemp()
 		return nil, fmt.Errorf("serve the socket of the agent: %w", err)
 	}
-	return func() {
-		server.Close() // removing the folder removes the socket, too
-		remove()
-	}, nil
+	return s, nil
+}
+
+func (s *socket) close() {
+	s.server.Close() // removing the folder removes the socket, too
+	s.removeTemp()
+}
+
+func (s *socket) removeTemp() {
+	if err := contain.RemoveAll(s.temp); err != nil {
+		s.crew.log.Warn("cannot remove the temporary files of an agent", "work", s.work, "error",
+			err)
+	}
 }
 
 // handleCall answers a request of the agent's processes.
-func (s *session) handleCall(ctx context.Context,
+func (s *socket) handleCall(ctx context.Context,
 	r agentsocket.Request) (agentsocket.Reply, error) {
 	if r.Session != s.id {
 		return agentsocket.Reply{}, signalbox.CodeFailed.Errorf("use the "+
@@ -90,7 +105,7 @@ func (s *session) handleCall(ctx context.Context,
 }
 
 // checkCall refuses a call without the secret of the lease, or under a lease that is over.
-func (s *session) checkCall(r agentsocket.Request) error {
+func (s *socket) checkCall(r agentsocket.Request) error {
 	if subtle.ConstantTimeCompare([]byte(r.Secret), []byte(s.secret)) != 1 {
 		return &signalbox.Error{Code: signalbox.CodeFailed,
 			Hint: "an agent's process has the secret in SIGNALBOX_SECRET",
@@ -107,7 +122,7 @@ func (s *session) checkCall(r agentsocket.Request) error {
 // acceptExit accepts an exit signal for the end of the turn. The agent is still at work, and its
 // changes must be saved before others read that the work has moved on. So it is only decided now
 // whether the signal would be accepted; a refusal is recorded at once.
-func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agentsocket.Exit, error) {
+func (s *socket) acceptExit(ctx context.Context, r agentsocket.Request) (agentsocket.Exit, error) {
 	if !s.crew.opts.ExitSignals {
 		return agentsocket.Exit{}, &signalbox.Error{Code: signalbox.CodeFailed,
 			Err:  transcript.ErrExitDisabled,
@@ -151,7 +166,7 @@ func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agents
 const maxTurnSignals = 1000
 
 // recordTurn records a turn signal of an agent that is a behaviour tree.
-func (s *session) recordTurn(ctx context.Context, report *turnlog.Report) error {
+func (s *socket) recordTurn(ctx context.Context, report *turnlog.Report) error {
 	refuse := func(err error) error { return &signalbox.Error{Code: signalbox.CodeFailed, Err: err} }
 	switch {
 	case s.crew.box.Config.AgentNamed(s.agentName()).Tree == "":
@@ -167,7 +182,7 @@ func (s *session) recordTurn(ctx context.Context, report *turnlog.Report) error 
 }
 
 // showWork returns the session's work. The agent may not see other work.
-func (s *session) showWork(ctx context.Context, name string) (questions.WorkDetails, error) {
+func (s *socket) showWork(ctx context.Context, name string) (questions.WorkDetails, error) {
 	var w *rules.Work
 	s.crew.box.Engine.View(func(state *rules.State) { w, _ = state.Find(name) })
 	if w == nil || w.ID != s.work {

@@ -282,9 +282,9 @@ func TestSubmittedExitIsNotReplaced(t *testing.T) {
 		contradicted bool
 	}{{"a backdoor", false}, {"a backdoor", false}, {"nothing to see", true}, {"a backdoor", true}} {
 		if _, running := l.submitExit(signal(c.notes), nil); !running ||
-			l.contradicted != c.contradicted || *l.submitted.Signal.Notes != "a backdoor" {
+			l.claims.contradicted != c.contradicted || *l.claims.submitted.Signal.Notes != "a backdoor" {
 			t.Errorf("after %q: running %v, contradicted %v, kept %q", c.notes, running,
-				l.contradicted, *l.submitted.Signal.Notes)
+				l.claims.contradicted, *l.claims.submitted.Signal.Notes)
 		}
 	}
 }
@@ -376,8 +376,7 @@ func TestConfiguredTempFolder(t *testing.T) {
 // A box whose path is too long for a socket uses a folder elsewhere.
 func TestTempOfALongPath(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
-	c := &Crew{box: &box.Box{Ledger: &box.Ledger{Dir: filepath.Join(s.dir,
-		strings.Repeat("x", 100))}}}
+	c := &Crew{box: boxIn(filepath.Join(s.dir, strings.Repeat("x", 100)))}
 	session := box.NewID("w") + ".1" // random, because tests share the folder
 	dir, err := c.makeTemp(session)
 	must.Succeed(t, err)

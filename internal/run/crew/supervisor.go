@@ -29,7 +29,7 @@ type program interface {
 // supervisor waits for a program to end, and ends it when it takes too long, stays silent too long,
 // keeps running after its last signal, or when the session ends.
 type supervisor struct {
-	session  *session
+	run      *agentRun
 	program  program
 	listener *listener
 	linger   time.Duration
@@ -53,10 +53,10 @@ type supervisor struct {
 	checkpointTurn int
 }
 
-func (s *session) supervise(p program, l *listener, linger time.Duration) *supervisor {
-	sup := &supervisor{session: s, program: p, listener: l, linger: linger,
+func (a *agentRun) supervise(p program, l *listener, linger time.Duration) *supervisor {
+	sup := &supervisor{run: a, program: p, listener: l, linger: linger,
 		exited: make(chan struct{})}
-	done := s.endWithLease(p.Stop)
+	done := a.endWithLease(p.Stop)
 	go func() {
 		p.Wait()
 		done()
@@ -68,8 +68,8 @@ func (s *session) supervise(p program, l *listener, linger time.Duration) *super
 // wait returns when the program has ended or was told to end. It returns the reason if ending it is
 // a failure.
 func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.FailCause {
-	config := sup.session.crew.box.Config
-	role := config.RoleOf(sup.session.role)
+	config := sup.run.crew.box.Config
+	role := config.RoleOf(sup.run.role)
 	// At once, and not when the loop below comes to it: it may be waiting for a ledger that cannot
 	// be reached.
 	end := sync.OnceFunc(func() { sup.stop("") })
@@ -95,11 +95,11 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			return ""
 		case <-timeout.C:
 			return sup.stopForLimit(rules.FailTimeout,
-				fmt.Sprintf("not done after %s (roles.%s.timeout)", role.Timeout, sup.session.role))
+				fmt.Sprintf("not done after %s (roles.%s.timeout)", role.Timeout, sup.run.role))
 		case <-stall.C:
 			if sup.isStalled(stall, stallTime) {
 				return sup.stopForLimit(rules.FailStall,
-					fmt.Sprintf("no output for %s (roles.%s.checkpoint × limits.checkpoints_missed)", stallTime, sup.session.role))
+					fmt.Sprintf("no output for %s (roles.%s.checkpoint × limits.checkpoints_missed)", stallTime, sup.run.role))
 			}
 		case <-sup.tooLarge:
 			sup.exceeded = true
@@ -110,9 +110,9 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			sup.checkSpending(usage)
 		case <-usage.C:
 			sup.checkSpending(usage)
-		case <-sup.session.spending: // of others
-			sup.stopAt(sup.session.overspent())
-		case <-sup.session.messages:
+		case <-sup.run.spending: // of others
+			sup.stopAt(sup.run.overspent())
+		case <-sup.run.messages:
 			sup.deliverMessages(ctx)
 		case <-sup.spentOver:
 			if sup.spentOver = nil; !sup.listener.hasEnded() {
@@ -124,7 +124,7 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			}
 		case <-sup.listener.mustPark: // the agent must wait, and a program cannot
 			sup.program.CloseInput()
-			sup.lingerOver, sup.turn, sup.mustWait = time.After(sup.session.crew.opts.delays.park),
+			sup.lingerOver, sup.turn, sup.mustWait = time.After(sup.run.crew.opts.delays.park),
 				0, true
 		case <-sup.lingerOver:
 			if !sup.hasContinued() {
@@ -141,7 +141,7 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 // stop ends the program, and returns the cause. If the lease is lost, the program gets less time:
 // see endWithLease.
 func (sup *supervisor) stop(cause rules.FailCause) rules.FailCause {
-	sup.program.Stop(sup.session.crew.box.Config.Grace)
+	sup.program.Stop(sup.run.crew.box.Config.Grace)
 	return cause
 }
 
@@ -216,7 +216,7 @@ func (sup *supervisor) checkSpending(timer *time.Timer) {
 	if sup.meter == nil || sup.listener.hasEnded() {
 		return // what is used by now is part of the turn's result
 	}
-	every, look := cmp.Or(sup.session.crew.opts.delays.look, lookEvery), sup.meter.needsLook()
+	every, look := cmp.Or(sup.run.crew.opts.delays.look, lookEvery), sup.meter.needsLook()
 	if since := time.Since(sup.meter.looked); look && since < every/3 { // not for each line
 		timer.Reset(every/3 - since)
 		return
@@ -238,7 +238,7 @@ func (sup *supervisor) stopAt(reached rules.Cap) {
 	case reached == "" || sup.meter == nil || sup.spentOver != nil || sup.listener.hasEnded():
 	case sup.listener.hasVerdict():
 		sup.reached, sup.spentOver = reached,
-			time.After(cmp.Or(sup.session.crew.opts.delays.finish, finishTime))
+			time.After(cmp.Or(sup.run.crew.opts.delays.finish, finishTime))
 	default:
 		sup.cap = reached
 	}
@@ -259,7 +259,7 @@ func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
 			// request for its signal yet
 			return ""
 		}
-		if !valid && !tried && sup.listener.progressedIn(turn) && sup.session.mayContinue() {
+		if !valid && !tried && sup.listener.progressedIn(turn) && sup.run.mayContinue() {
 			sup.program.WriteLine(continueLine + sup.signalLines())
 			return ""
 		}
@@ -281,7 +281,7 @@ func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
 // for its signal. An agent that does not answer in time has failed.
 func (sup *supervisor) askForSignal(ctx context.Context,
 	fields rules.SignalFields) rules.FailCause {
-	s := sup.session
+	s := sup.run
 	if s.isLastChance() { // reporting now would end the lease without a record of the turn
 		sup.gaveUp = true
 		return sup.stop("")
@@ -319,7 +319,7 @@ const continueLine = "Continue if you are not done. If you are, send your signal
 // has not got is in the next prompt, also if this process is killed before the delivery is
 // recorded.
 func (sup *supervisor) deliverMessages(ctx context.Context) {
-	s := sup.session
+	s := sup.run
 	if !sup.listener.interactive || sup.lingerOver != nil || sup.listener.hasVerdict() {
 		return
 	}
@@ -351,7 +351,7 @@ func (sup *supervisor) deliverMessages(ctx context.Context) {
 // requestCheckpoint asks a running agent for a checkpoint and waits for it.
 func (sup *supervisor) requestCheckpoint(ctx context.Context,
 	why string) (answered, timedOut bool) {
-	s := sup.session
+	s := sup.run
 	for len(sup.listener.checkpointed) > 0 {
 		<-sup.listener.checkpointed
 	}
@@ -379,16 +379,10 @@ func (sup *supervisor) requestCheckpoint(ctx context.Context,
 // signalLines lists the signals that the agent may send.
 func (sup *supervisor) signalLines() string {
 	var lines []string
-	for _, sig := range prompts.SignalsFor(sup.session.role, sup.session.work, sup.listener.key) {
+	for _, sig := range prompts.SignalsFor(sup.run.role, sup.run.work, sup.listener.key) {
 		lines = append(lines, sig.Line)
 	}
 	return strings.Join(lines, " | ")
-}
-
-// isLastChance reports whether the rules would end the lease after one more turn without a valid
-// signal.
-func (s *session) isLastChance() bool {
-	return s.workItem().Task.Counts.Unknown+1 >= s.crew.box.Config.Limits.Unknown
 }
 
 // dotTerminated ends a prompt with a line that contains only a full stop, so that an interactive

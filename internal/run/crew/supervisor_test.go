@@ -56,19 +56,29 @@ type supervised struct {
 	began   time.Time
 }
 
+// boxIn returns a box in a folder, without a ledger.
+func boxIn(dir string) *box.Box {
+	return &box.Box{Ledger: &box.Ledger{Keys: box.Keys{Folder: box.Folder{Dir: dir}}}}
+}
+
+// agentOf returns an agent of a crew that works on T1.
+func agentOf(c *Crew, role signalbox.Role) *agentRun {
+	return &agentRun{session: &session{crew: c, role: role, work: "T1"}}
+}
+
 func supervise(role config.Role, linger time.Duration) *supervised {
 	c := config.Default()
 	c.Roles = map[signalbox.Role]config.Role{signalbox.RoleDeveloper: role}
 	c.Limits.CheckpointsMissed = 3
-	s := &session{crew: &Crew{box: &box.Box{Config: c},
-		opts: Options{seams: seams{delays: defaultDelays()}}},
-		role: signalbox.RoleDeveloper, work: "T1"}
-	s.leased, s.unlease = context.WithCancel(context.Background())
-	l := &listener{session: s, format: signalbox.FormatClaude, heard: time.Now(),
+	a := agentOf(&Crew{box: &box.Box{Config: c},
+		opts: Options{seams: seams{delays: defaultDelays()}}}, signalbox.RoleDeveloper)
+	a.leased, a.unlease = context.WithCancel(context.Background())
+	l := &listener{run: a, claims: claims{role: a.role, work: a.work},
+		format: signalbox.FormatClaude, heard: time.Now(),
 		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1),
 		mustPark: make(chan struct{}, 1)}
 	p := &fakeProgram{stopped: make(chan struct{})}
-	return &supervised{s.supervise(p, l, linger), p, time.Now()}
+	return &supervised{a.supervise(p, l, linger), p, time.Now()}
 }
 
 // want waits for the end of the program, and checks when and why it was stopped.
@@ -134,9 +144,9 @@ func TestCheckpointInTheOutput(t *testing.T) {
 		"READY_FOR_REVIEW: T1\n":  0,
 	} {
 		c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Hour}}},
-			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
-			signalbox.FormatPlain, false, "")
+			box: boxIn(t.TempDir())}
+		l, err := newListener(agentOf(c, signalbox.RoleDeveloper), signalbox.FormatPlain, false,
+			"")
 		must.Succeed(t, err)
 		if _, err := l.Write([]byte(text)); err != nil {
 			t.Fatal(err)
@@ -155,8 +165,8 @@ func TestPartialExpertRequest(t *testing.T) {
 	for _, interactive := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Second}}},
-				box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
-			l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
+				box: boxIn(dir)}
+			l, err := newListener(agentOf(c, signalbox.RoleDeveloper),
 				signalbox.FormatPlain, interactive, "")
 			must.Succeed(t, err)
 			defer l.close()
@@ -176,9 +186,9 @@ func TestPartialExpertRequest(t *testing.T) {
 func TestExpertRequestWhileParked(t *testing.T) {
 	for _, parked := range []bool{false, true} {
 		c := &Crew{opts: Options{seams: seams{delays: defaultDelays()}},
-			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
-			signalbox.FormatPlain, false, "")
+			box: boxIn(t.TempDir())}
+		l, err := newListener(agentOf(c, signalbox.RoleDeveloper), signalbox.FormatPlain, false,
+			"")
 		must.Succeed(t, err)
 		l.parked = parked
 		l.collect([]signalbox.Signal{{Name: signalbox.NameExpertRequest,
@@ -193,9 +203,8 @@ func TestExpertRequestWhileParked(t *testing.T) {
 // The transcript is bounded, but all output counts and is scanned.
 func TestTranscriptIsBounded(t *testing.T) {
 	c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Hour}}},
-		box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-	l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
-		signalbox.FormatPlain, false, "")
+		box: boxIn(t.TempDir())}
+	l, err := newListener(agentOf(c, signalbox.RoleDeveloper), signalbox.FormatPlain, false, "")
 	must.Succeed(t, err)
 	defer l.close()
 	l.bytes = maxTranscript - 3

@@ -44,26 +44,29 @@ func (s *session) releaseTrain(ctx context.Context) {
 	}
 }
 
-// mergeTrain merges the session's task and those of its train.
-func (s *session) mergeTrain(ctx context.Context) error {
-	t := &train{head: s, crew: s.crew, report: rules.ReportTrain{Session: s.id,
-		Moves: s.crew.exchange.Shared()}}
+// runTrain merges the session's task and those of its train.
+func (m *merge) runTrain(ctx context.Context) error {
+	t := &train{head: m, crew: m.crew, all: []*merge{m}, report: rules.ReportTrain{Session: m.id,
+		Moves: m.crew.exchange.Shared()}}
+	for _, coupled := range m.train {
+		t.all = append(t.all, newMerge(coupled))
+	}
 	err := t.run(ctx)
 	t.unlock(t.cars)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return context.Cause(ctx)
 	case isBaseMoved(err):
-		s.crew.follower.Observe(ctx, false)
-		s.releaseTrain(ctx)
-		s.release(ctx, "the base has moved")
+		m.crew.follower.Observe(ctx, false)
+		m.releaseTrain(ctx)
+		m.release(ctx, "the base has moved")
 		return nil
 	case errors.Is(err, errTrainOver):
-		s.releaseTrain(ctx)
-		s.release(ctx, rules.ReleasedTrain)
+		m.releaseTrain(ctx)
+		m.release(ctx, rules.ReleasedTrain)
 		return nil
 	case err == nil && t.own != nil:
-		return s.settleMerge(ctx, rules.ReportMerge{Moves: t.report.Moves}, workspace.Merged{},
+		return m.settle(ctx, rules.ReportMerge{Moves: t.report.Moves}, workspace.Merged{},
 			t.own)
 	}
 	return err
@@ -75,17 +78,18 @@ var errTrainOver = errors.New("the merge train is over")
 
 // train is a merge train on its way. It is used by one goroutine.
 type train struct {
-	head  *session // which runs it
+	head  *merge   // which runs it
+	all   []*merge // head, and the others in order
 	crew  *Crew
 	base  string // of the ledger, when the train began
 	chain *workspace.Train
-	cars  []*session // the tasks that are locked on this machine, in order
+	cars  []*merge // the tasks that are locked on this machine, in order
 	// merged are the cars that have a merge commit, in order, and own is why head is not one.
-	merged []*session
+	merged []*merge
 	own    error
 	// report is what became of the cars.
 	report rules.ReportTrain
-	locks  map[*session]io.Closer
+	locks  map[*merge]io.Closer
 }
 
 func (t *train) run(ctx context.Context) error {
@@ -123,8 +127,8 @@ func (t *train) run(ctx context.Context) error {
 // lock locks the tasks of the train against other sessions of this machine. One that is in use is
 // left behind.
 func (t *train) lock(ctx context.Context) error {
-	t.cars, t.locks = []*session{t.head}, map[*session]io.Closer{}
-	for _, car := range t.head.train {
+	t.cars, t.locks = []*merge{t.head}, map[*merge]io.Closer{}
+	for _, car := range t.all[1:] {
 		if !car.holdsLease() {
 			continue
 		}
@@ -136,7 +140,7 @@ func (t *train) lock(ctx context.Context) error {
 			t.cars, t.locks[car] = append(t.cars, car), lock
 		}
 	}
-	if slices.ContainsFunc(t.cars, (*session).succeedsPeer) { // see lockWork
+	if slices.ContainsFunc(t.cars, (*merge).succeedsPeer) { // see lockWork
 		return t.crew.reapOrphans(ctx)
 	}
 	return nil
@@ -144,7 +148,7 @@ func (t *train) lock(ctx context.Context) error {
 
 // unlock lets other sessions use the tasks. It comes before their leases end: the next train leaves
 // behind what is still locked.
-func (t *train) unlock(cars []*session) {
+func (t *train) unlock(cars []*merge) {
 	for _, car := range cars {
 		if lock := t.locks[car]; lock != nil {
 			lock.Close()
@@ -157,7 +161,7 @@ func (t *train) unlock(cars []*session) {
 // The other tasks wait for the next train.
 func (t *train) reportLanded(ctx context.Context) (landed bool, err error) {
 	for _, car := range t.cars {
-		merged, err := car.landedMerge(ctx, car.workItem().Task)
+		merged, err := car.landed(ctx, car.workItem().Task)
 		if err != nil && car == t.head {
 			return false, err
 		}
@@ -189,7 +193,7 @@ func (t *train) merge(ctx context.Context) error {
 			t.own = err
 			continue
 		case refused:
-			err = car.settleMerge(ctx, rules.ReportMerge{Moves: t.report.Moves}, workspace.Merged{},
+			err = car.settle(ctx, rules.ReportMerge{Moves: t.report.Moves}, workspace.Merged{},
 				err)
 		}
 		if err != nil && !errors.Is(err, workspace.ErrNextTrain) {
@@ -201,12 +205,12 @@ func (t *train) merge(ctx context.Context) error {
 }
 
 // add merges one task.
-func (t *train) add(ctx context.Context, car *session) error {
+func (t *train) add(ctx context.Context, car *merge) error {
 	w := car.workItem()
 	if err := t.crew.exchange.Obtain(ctx, car.work, w.Task.Commit); err != nil {
 		return err
 	}
-	request, err := car.mergeRequest(ctx, w)
+	request, err := car.request(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -221,7 +225,7 @@ func (t *train) check(ctx context.Context) error {
 		func(n int) (passed bool, err error) {
 			var result rules.ReportMerge
 			err = t.chain.Check(ctx, n, func(ctx context.Context, dir string) error {
-				return t.head.checkMerge(ctx, dir, &result)
+				return t.head.check(ctx, dir, &result)
 			})
 			failed := (*failedChecksError)(nil)
 			if errors.As(err, &failed) {
@@ -329,10 +333,10 @@ func (t *train) submitReport(ctx context.Context) error {
 	for _, m := range t.report.Merges {
 		named[m.Epoch] = true
 	}
-	for _, car := range append([]*session{t.head}, t.head.train...) {
+	for _, car := range t.all {
 		if !named[car.epoch] && car.holdsLease() {
 			t.report.Waiting = append(t.report.Waiting, car.epoch)
-			t.unlock([]*session{car})
+			t.unlock([]*merge{car})
 		}
 	}
 	if err := t.record(t.report); err != nil {

@@ -43,7 +43,7 @@ func TestFalseClaims(t *testing.T) {
 			text += "Environment Verification Matrix:\n| Check | Environment | Exit Code | Result |\n|---|---|---|---|\n" + test.table + "\n"
 		}
 		report := rules.ReportSignal{}
-		must.Succeed(t, (&session{crew: c}).addBody(&report, parseSignal(t, text)))
+		must.Succeed(t, addBody(&report, parseSignal(t, text), (&session{crew: c}).put))
 		if diff := cmp.Diff(test.want, c.falseClaims(t.Context(), report.Body, rows)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.table, diff)
 		}
@@ -82,20 +82,20 @@ func TestStartIsRetried(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &Crew{owner: owner, opts: Options{seams: seams{delays: &delays{start: []time.Duration{1, 1, 1}}}}}
-	s := &session{crew: c, id: "s-1"}
+	r := &turnRun{agentRun: &agentRun{session: &session{crew: c, id: "s-1"}}}
 	spec := process.Spec{Argv: []string{"true"}}
-	if _, err := s.startProgram(t.Context(), spec); err == nil {
+	if _, err := r.startProgram(t.Context(), spec); err == nil {
 		t.Error("the program was started")
 	}
 	c.opts.delays.start = []time.Duration{time.Hour}
 	stopped, stop := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	stop(why)
-	if _, err := s.startProgram(stopped, spec); !errors.Is(err, why) {
+	if _, err := r.startProgram(stopped, spec); !errors.Is(err, why) {
 		t.Errorf("error %v", err)
 	}
 	classed := (*signalbox.Error)(nil)
-	if _, err := s.startProgram(t.Context(),
+	if _, err := r.startProgram(t.Context(),
 		process.Spec{Argv: []string{"no-such-program-anywhere"}}); !errors.As(err, &classed) {
 		t.Errorf("error %v", err)
 	}
@@ -110,7 +110,7 @@ func TestStartIsRetried(t *testing.T) {
 			}
 			return nil, nil
 		}
-		if _, err := s.startProgram(t.Context(), spec); err != nil || tries != 4 {
+		if _, err := r.startProgram(t.Context(), spec); err != nil || tries != 4 {
 			t.Errorf("%v: tried %d times: %v", transient, tries, err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/rehearsal"
@@ -30,7 +29,7 @@ func (s *stage) hear(role signalbox.Role, format signalbox.Format, steps string)
 	options := s.scene.options
 	options.delays = defaultDelays()
 	c := &Crew{box: s.box, log: slog.New(slog.DiscardHandler), opts: options}
-	l, err := newListener(&session{crew: c, role: role, work: "T1"}, format, false, "")
+	l, err := newListener(agentOf(c, role), format, false, "")
 	must.Succeed(s.t, err)
 	defer l.close()
 	if format == signalbox.FormatAuto {
@@ -201,18 +200,17 @@ func TestEndOfATurnWithinAPiece(t *testing.T) {
 		output := play(t, format, "signal REVIEW_FAILED: T1\n    end\n    signal REVIEW_PASSED: T1")
 		for _, size := range []int{len(output), 1000, 1} {
 			c := &Crew{opts: Options{seams: seams{delays: defaultDelays()}},
-				box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-			l, err := newListener(&session{crew: c, role: signalbox.RoleCritic, work: "T1"}, format,
-				false, "")
+				box: boxIn(t.TempDir())}
+			l, err := newListener(agentOf(c, signalbox.RoleCritic), format, false, "")
 			must.Succeed(t, err)
 			for piece := range slices.Chunk([]byte(output), size) {
 				l.Write(piece)
 			}
 			l.close()
-			if l.objection == nil || l.objection.Name != signalbox.NameReviewFailed ||
+			if l.claims.objection == nil || l.claims.objection.Name != signalbox.NameReviewFailed ||
 				l.turns != 2 {
 				t.Errorf("%s in pieces of %d bytes: objection %+v, %d turns", format, size,
-					l.objection, l.turns)
+					l.claims.objection, l.turns)
 			}
 		}
 	}

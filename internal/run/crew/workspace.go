@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/checks"
@@ -45,40 +46,46 @@ func newWorkspace(dir string) *sessionWorkspace {
 	}, close: func() error { return nil }}
 }
 
-// openWorkspace opens the folder for the session's role. The caller closes it.
-func (s *session) openWorkspace(ctx context.Context) (*sessionWorkspace, error) {
-	if s.crew.project.Repo == nil {
-		return newWorkspace(s.crew.project.Root), nil
-	}
-	switch s.role {
-	case signalbox.RoleDeveloper, signalbox.RoleRemediation:
-		return s.openAuthorWorkspace(ctx)
-	case signalbox.RoleExpert, signalbox.RoleExpertCreator, signalbox.RoleBusinessAnalyst:
-		return s.openAdvisorWorkspace(ctx)
-	}
-	return s.openReviewWorkspace(ctx)
+// opener opens the workspaces of an agent.
+type opener struct {
+	*session
+	agent string // its name
 }
 
-// openAuthorWorkspace opens the task's own worktree and merges the base branch into it.
-func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, error) {
-	task := s.workItem().Task
-	first := task.Starts[s.role] == 0 && task.Conflict == nil
-	tree, here, err := s.crew.exchange.OpenTree(ctx, s.workItem(), s.epoch, first)
+// open opens the folder for the session's role. The caller closes it.
+func (o opener) open(ctx context.Context) (*sessionWorkspace, error) {
+	if o.crew.project.Repo == nil {
+		return newWorkspace(o.crew.project.Root), nil
+	}
+	switch o.role {
+	case signalbox.RoleDeveloper, signalbox.RoleRemediation:
+		return o.openAuthor(ctx)
+	case signalbox.RoleExpert, signalbox.RoleExpertCreator, signalbox.RoleBusinessAnalyst:
+		return o.openAdvisor(ctx)
+	}
+	return o.openReview(ctx)
+}
+
+// openAuthor opens the task's own worktree and merges the base branch into it.
+func (o opener) openAuthor(ctx context.Context) (*sessionWorkspace, error) {
+	task := o.workItem().Task
+	first := task.Starts[o.role] == 0 && task.Conflict == nil
+	tree, here, err := o.crew.exchange.OpenTree(ctx, o.workItem(), o.epoch, first)
 	if err != nil {
 		return nil, err
 	}
 	ws := newWorkspace(tree.Dir)
-	ws.save = s.limitSize(tree.Dir, func(ctx context.Context, message string) (string, error) {
+	ws.save = o.limitSize(tree.Dir, func(ctx context.Context, message string) (string, error) {
 		commit, _, err := tree.Save(ctx, message)
 		return commit, err
 	})
 	if first {
-		err = s.startStacked(ctx, tree)
+		err = o.startStacked(ctx, tree)
 	} else {
 		// Uncommitted changes of an agent that was ended would block the merge of the base branch.
 		tip := ""
-		if tip, err = ws.save(ctx, s.work+": changes of an interrupted agent"); err == nil {
-			err = s.mergeBase(ctx, tree, tip)
+		if tip, err = ws.save(ctx, o.work+": changes of an interrupted agent"); err == nil {
+			err = o.mergeBase(ctx, tree, tip)
 		}
 		if head, headErr := tree.Commit(ctx); err == nil && headErr == nil && head == tip && here {
 			ws.commit = tip
@@ -89,7 +96,7 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 		ws.cleanupNote, err = "A previous agent left the folder in a state that you must clean up first: "+workspace.Explain(err)+".", nil
 	}
 	if err == nil {
-		err = s.setupWorkspace(ctx, ws, tree)
+		err = o.setUp(ctx, ws, tree)
 	}
 	if err != nil {
 		return nil, err
@@ -99,14 +106,14 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 
 // mergeBase merges the base branch, as the ledger knows it, into a task's branch, which is at tip.
 // If they conflict, the worktree has a draft afterwards, and the ledger the conflict.
-func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip string) error {
-	base, task := s.crew.exchange.KnownBase(), s.workItem().Task
+func (o opener) mergeBase(ctx context.Context, tree *workspace.Tree, tip string) error {
+	base, task := o.crew.exchange.KnownBase(), o.workItem().Task
 	if base == "" {
 		return nil
 	}
-	base, err := s.crew.stack.Start(ctx, s.work, base)
+	base, err := o.crew.stack.Start(ctx, o.work, base)
 	if err == nil {
-		err = s.conflicts().MergeBase(ctx, tree, task, tip, base)
+		err = taskBranch{o.session}.conflicts().MergeBase(ctx, tree, task, tip, base)
 	}
 	if errors.Is(err, conflicts.ErrAsked) {
 		err = fmt.Errorf("%w: %w", errLeaseLost, err)
@@ -114,22 +121,11 @@ func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip strin
 	return err
 }
 
-// conflicts returns what finds and reports the conflicts of the session's task.
-func (s *session) conflicts() *conflicts.Resolver {
-	return &conflicts.Resolver{Config: s.crew.box.Config, Repo: s.crew.project.Repo,
-		Exchange: s.crew.exchange, Work: s.work, Put: s.put,
-		Moved: s.recordMovedBranch, Report: func(found rules.Conflict) (rules.Answer, error) {
-			answer, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch,
-				Conflict: found})
-			return answer, asLeaseLost(err)
-		}}
-}
-
 // startStacked puts a new worktree on the work that it builds on, if that is not on the base
 // branch.
-func (s *session) startStacked(ctx context.Context, tree *workspace.Tree) error {
-	base := s.crew.exchange.KnownBase()
-	start, err := s.crew.stack.Start(ctx, s.work, base)
+func (o opener) startStacked(ctx context.Context, tree *workspace.Tree) error {
+	base := o.crew.exchange.KnownBase()
+	start, err := o.crew.stack.Start(ctx, o.work, base)
 	if err != nil || start == base {
 		return err
 	}
@@ -140,22 +136,21 @@ func (s *session) startStacked(ctx context.Context, tree *workspace.Tree) error 
 	return err
 }
 
-// openReviewWorkspace checks out the commit that passed the checks. The author's worktree is not
-// used, because its files, and what the author told git about them, may differ from what will be
-// merged.
-func (s *session) openReviewWorkspace(ctx context.Context) (*sessionWorkspace, error) {
-	commit := s.workItem().Task.Commit
+// openReview checks out the commit that passed the checks. The author's worktree is not used,
+// because its files, and what the author told git about them, may differ from what will be merged.
+func (o opener) openReview(ctx context.Context) (*sessionWorkspace, error) {
+	commit := o.workItem().Task.Commit
 	if commit == "" {
 		return nil, errNoCommit
 	}
-	if err := s.crew.exchange.Obtain(ctx, s.work, commit); err != nil {
+	if err := o.crew.exchange.Obtain(ctx, o.work, commit); err != nil {
 		return nil, err
 	}
-	ws, err := s.openScratch(ctx, commit, s.workItem())
+	ws, err := o.openScratch(ctx, commit, o.workItem())
 	if err != nil {
 		return nil, err
 	}
-	if err := s.writeDiff(ctx, ws, commit); err != nil {
+	if err := o.writeDiff(ctx, ws, commit); err != nil {
 		return nil, errors.Join(err, ws.close())
 	}
 	return ws, nil
@@ -166,16 +161,17 @@ const DiffVariable = "SIGNALBOX_DIFF"
 
 // writeDiff writes what a commit changes to a file beside the worktree. The reviewer's own git
 // would obey the attributes of the commit, which can hide changes.
-func (s *session) writeDiff(ctx context.Context, ws *sessionWorkspace, commit string) (err error) {
-	base := s.workItem().Task.Base
+func (o opener) writeDiff(ctx context.Context, ws *sessionWorkspace,
+	commit string) (err error) {
+	base := o.workItem().Task.Base
 	if base == "" {
 		return nil
 	}
-	if err := s.crew.exchange.Obtain(ctx, s.work, base); err != nil {
+	if err := o.crew.exchange.Obtain(ctx, o.work, base); err != nil {
 		return err
 	}
 	// removeTemps finds it by the name of the session.
-	name, err := filepath.Abs(filepath.Join(s.crew.file(contain.TempFolder), s.id+".diff"))
+	name, err := filepath.Abs(filepath.Join(o.crew.file(contain.TempFolder), o.id+".diff"))
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(name), 0o700)
 	}
@@ -188,7 +184,7 @@ func (s *session) writeDiff(ctx context.Context, ws *sessionWorkspace, commit st
 	}
 	closeTree := ws.close
 	ws.diff, ws.close = name, func() error { return errors.Join(os.Remove(name), closeTree()) }
-	err = s.crew.project.Repo.Diff(ctx, file, base, commit, workspace.DiffOptions{})
+	err = o.crew.project.Repo.Diff(ctx, file, base, commit, workspace.DiffOptions{})
 	return errors.Join(err, file.Close())
 }
 
@@ -198,10 +194,10 @@ var errNoCommit = signalbox.CodeUsage.Errorf(
 	"set workspace: shared again until it is completed, or change its text in the plan, which starts it again",
 	"the work was checked in a shared folder, so there is no commit to review or merge")
 
-// openAdvisorWorkspace checks out what the asking task has committed, or else the base branch.
-func (s *session) openAdvisorWorkspace(ctx context.Context) (*sessionWorkspace, error) {
-	c := s.crew
-	commit, err, about := "", error(nil), s.workItem()
+// openAdvisor checks out what the asking task has committed, or else the base branch.
+func (o opener) openAdvisor(ctx context.Context) (*sessionWorkspace, error) {
+	c := o.crew
+	commit, err, about := "", error(nil), o.workItem()
 	if asker := about.Task.Asker; asker != "" {
 		commit, err = c.exchange.Committed(ctx, asker)
 		c.box.Engine.View(func(s *rules.State) {
@@ -216,17 +212,17 @@ func (s *session) openAdvisorWorkspace(ctx context.Context) (*sessionWorkspace, 
 	if err != nil {
 		return nil, err
 	}
-	return s.openScratch(ctx, commit, about)
+	return o.openScratch(ctx, commit, about)
 }
 
 // openScratch checks out a commit of a work item for an agent that judges it.
-func (s *session) openScratch(ctx context.Context, commit string,
+func (o opener) openScratch(ctx context.Context, commit string,
 	about *rules.Work) (*sessionWorkspace, error) {
-	base, err := s.steeringBase(ctx, commit, about)
+	base, err := o.steeringBase(ctx, commit, about)
 	if err != nil {
 		return nil, err
 	}
-	scratch, err := s.crew.project.Repo.OpenScratch(ctx, s.work, commit)
+	scratch, err := o.crew.project.Repo.OpenScratch(ctx, o.work, commit)
 	if err != nil {
 		return nil, err
 	}
@@ -235,11 +231,11 @@ func (s *session) openScratch(ctx context.Context, commit string,
 	ws.steer = func(ctx context.Context) ([]string, error) {
 		shown, err := scratch.Steer(ctx, base)
 		if err == nil { // the human wants these, although git ignores them
-			_, err = s.job().Copy(ctx, scratch.Dir)
+			_, err = o.job().Copy(ctx, scratch.Dir)
 		}
 		return shown, err
 	}
-	if err := s.setupWorkspace(ctx, ws, nil); err != nil {
+	if err := o.setUp(ctx, ws, nil); err != nil {
 		return nil, errors.Join(err, scratch.Close())
 	}
 	return ws, nil
@@ -248,9 +244,9 @@ func (s *session) openScratch(ctx context.Context, commit string,
 // steeringBase returns the commit whose files steer the agent that judges a commit: the base that
 // is recorded for it. What was not checked yet has none, so it is the one that the work builds on
 // now.
-func (s *session) steeringBase(ctx context.Context, commit string,
+func (o opener) steeringBase(ctx context.Context, commit string,
 	about *rules.Work) (base string, err error) {
-	c := s.crew
+	c := o.crew
 	if t := about.Task; t != nil && t.Commit == commit && t.Base != "" {
 		base = t.Base
 	} else if base, err = c.exchange.Base(ctx); err == nil {
@@ -259,25 +255,27 @@ func (s *session) steeringBase(ctx context.Context, commit string,
 	return base, err
 }
 
-// setupWorkspace makes the workspace of the session's agent ready. An author who must resolve a
-// conflict, or clean up, gets it as it is: the files may have conflict markers.
-func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace,
+// setUp makes the workspace of the agent ready. An author who must resolve a conflict, or clean up,
+// gets it as it is: the files may have conflict markers.
+func (o opener) setUp(ctx context.Context, ws *sessionWorkspace,
 	tree *workspace.Tree) error {
-	if task := s.workItem().Task; ws.cleanupNote != "" || task.Conflict != nil &&
-		s.role == signalbox.RoleDeveloper {
+	if task := o.workItem().Task; ws.cleanupNote != "" || task.Conflict != nil &&
+		o.role == signalbox.RoleDeveloper {
 		return nil
 	}
 	w := checks.Folder{Dir: ws.dir, Tree: tree}
 	// the commands run what a developer wrote, which must not reach the home folder of a reviewer
-	if !s.role.IsAuthor() {
-		homes, err := s.crew.site.OpenHomes(s.work, contain.ChecksHome, false)
+	if !o.role.IsAuthor() {
+		homes, err := o.crew.site.OpenHomes(o.work, contain.ChecksHome, false)
 		if err != nil {
 			return err
 		}
 		defer homes.Close()
 		w.Homes = homes
 	}
-	err := s.job().Prepare(ctx, w)
+	job := o.job()
+	job.Agent = o.agent
+	err := job.Prepare(ctx, w)
 	// the agent can repair it, or judge it
 	if fault := (*checks.SetupFault)(nil); errors.As(err, &fault) {
 		ws.cleanupNote = fmt.Sprintf(
@@ -287,60 +285,23 @@ func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace,
 	return err
 }
 
-// removeWorktree removes the worktree of completed work, and what its agents and checks have kept.
-func (c *Crew) removeWorktree(ctx context.Context, work string) {
-	if err := c.closeWork(ctx, work); err != nil {
-		c.log.Warn("cannot remove the worktree of completed work", "work", work, "error", err)
-	}
-	if err := c.removeState(work); err != nil {
-		c.log.Warn("cannot remove the files of agents of completed work", "work", work, "error",
-			err)
-	}
-}
-
-// closeWork removes the worktree of completed work, and its branch unless it was delivered there.
-func (c *Crew) closeWork(ctx context.Context, work string) error {
-	var d *rules.DeliveredTask
-	c.box.Engine.View(func(s *rules.State) {
-		if w, known := s.Work(work); known && w.Task != nil {
-			d = w.Task.Delivered
+// limitSize returns a function that saves a working copy only if it is not larger than limits.tree.
+// Otherwise an agent must clean it up.
+func (o opener) limitSize(dir string, save func(context.Context, string) (string,
+	error)) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, message string) (string, error) {
+		c := o.crew.box.Config
+		if c.Limits.Tree > 0 && contain.Exceeds(dir, int64(c.Limits.Tree), o.crew.box.Dir) {
+			return "", &signalbox.Error{Code: signalbox.CodeConflict, Err: tooLarge(c),
+				Hint: "remove files that do not belong to the project"}
 		}
-	})
-	if d != nil && d.Request == "" {
-		if err := c.exchange.Obtain(ctx, work, d.Tip, d.Commit); err != nil {
-			return err
-		}
-		return c.project.Repo.CloseDelivered(ctx, work, d.Tip, d.Commit)
-	}
-	return c.project.Repo.Close(ctx, work)
-}
-
-// restoreBranch puts the branch of the session's task back on the commit that counts, and records
-// if somebody moved it elsewhere. What counts is on the ledger, so a failure is only logged.
-func (s *session) restoreBranch(ctx context.Context, commit string, expected ...string) {
-	if !s.crew.exchange.HasLatest(s.workItem(), s.epoch) { // what is here, if anything, is old
-		return
-	}
-	tree, err := s.crew.project.Repo.Open(ctx, s.work)
-	if err == nil {
-		found := ""
-		found, err = tree.Restore(ctx, commit, expected...)
-		s.recordMovedBranch(commit, found)
-	}
-	if err != nil && ctx.Err() == nil {
-		s.crew.log.Warn("cannot restore the branch; its recorded commit counts", "work", s.work,
-			"error", workspace.Explain(err))
+		return save(ctx, message)
 	}
 }
 
-// recordMovedBranch records that the branch of the session's task was found at another commit than
-// expected; "" means that it was not.
-func (s *session) recordMovedBranch(expected, found string) {
-	if found == "" {
-		return
-	}
-	if _, err := s.submit(rules.ReportBranch{Session: s.id, Epoch: s.epoch, Expected: expected,
-		Found: found}); err != nil && !isRefusal(err) {
-		s.crew.log.Warn("cannot record that a branch was moved", "work", s.work, "error", err)
-	}
+// errTooLarge means that a working copy is larger than limits.tree.
+var errTooLarge = errors.New("the working copy is larger")
+
+func tooLarge(c *config.Config) error {
+	return fmt.Errorf("%w than %s (limits.tree)", errTooLarge, c.Limits.Tree)
 }
