@@ -97,6 +97,7 @@ func probe(ctx context.Context, r roleAgent) box.Check {
 	}
 	trouble := agent.Diagnose(command.Format, status, message)
 	what := map[agent.Trouble]string{agent.TroubleLogin: "not logged in",
+		agent.TroubleCredit: "logged in, but its account has no credit left",
 		agent.TroubleServer: "its server does not answer",
 		agent.TroubleLimit:  "logged in, but at a rate limit"}[trouble]
 	switch {

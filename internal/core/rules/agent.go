@@ -73,6 +73,7 @@ const (
 
 	// The agent cannot work at all, whatever the task. The task has not failed.
 	FailLogin   FailCause = "login"   // the service does not accept its login or key
+	FailCredit  FailCause = "credit"  // its account has no credit left
 	FailServer  FailCause = "server"  // its service cannot be reached, or answers only with errors
 	FailProgram FailCause = "program" // its program is missing, or cannot be started
 )
@@ -84,8 +85,12 @@ func (c FailCause) InWords() string {
 		return "rate limit"
 	case FailCrash:
 		return "it keeps crashing"
+	case FailStall:
+		return "it stopped answering"
 	case FailLogin:
 		return "login refused"
+	case FailCredit:
+		return "no credit left"
 	case FailServer:
 		return "no answer from its server"
 	case FailProgram:
@@ -141,9 +146,7 @@ func (h report) fail(cause FailCause, detail string) {
 	count := h.w.Task.Timeouts[h.role] + 1
 	h.answer.Seq = h.note(AgentFailed{h.epoch, string(cause), h.role, count,
 		sanitize(detail, 1000)})
-	if cause == FailCrash {
-		h.noteCrash()
-	}
+	h.handOver(cause)
 	if count < h.s.run.Policy.Limits.Timeouts && cause != FailProcesses {
 		h.release(string(cause))
 		return

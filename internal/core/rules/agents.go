@@ -92,7 +92,7 @@ type AgentCrashes struct {
 const (
 	// crashesInARow is after how many crashes of an agent in a role the next agent takes over.
 	crashesInARow = 2
-	// crashPause is for how long it takes over.
+	// crashPause is for how long it takes over, also after a stall.
 	crashPause = 30 * time.Minute
 	// firstOutage is how long an agent waits before it is tried again after its server did not
 	// answer. Each further pause is twice as long, up to longestOutage. Then only a human can help.
@@ -114,13 +114,17 @@ func outagePause(before int) (pause time.Duration, ok bool) {
 }
 
 // ofAgent reports whether the cause is that an agent cannot work at all, whatever the task.
-func (c FailCause) ofAgent() bool { return c == FailLogin || c == FailServer || c == FailProgram }
+func (c FailCause) ofAgent() bool {
+	return c == FailLogin || c == FailCredit || c == FailServer || c == FailProgram
+}
 
 // inWords describes the cause for people.
 func (c FailCause) inWords() string {
 	switch c {
 	case FailLogin:
 		return "its login or key was refused"
+	case FailCredit:
+		return "its account has no credit left"
 	case FailServer:
 		return "its server does not answer"
 	case FailProgram:
@@ -434,15 +438,18 @@ func describeDown(agents []AgentState) string {
 	return b.String()
 }
 
-// noteCrash lets the next agent of a role take over from one that has crashed too often in a row.
-func (h report) noteCrash() {
+// handOver lets the next agent of a role take over from one that has stalled, or has crashed too
+// often in a row. One stall is enough: it takes long, and most often the program silently repeats a
+// request that its service refuses.
+func (h report) handOver(cause FailCause) {
 	agent := h.w.Task.Agent
 	crashes := h.s.Agent(agent).crashes(h.role)
-	if agent == "" || crashes.Crashes+1 < crashesInARow || h.at.Before(crashes.Until) {
+	due := cause == FailStall || cause == FailCrash && crashes.Crashes+1 >= crashesInARow
+	if agent == "" || !due || h.at.Before(crashes.Until) {
 		return
 	}
 	if next, ok := h.s.agentExcept(agent, h.role, h.w.Task.Expert, h.at); ok {
-		h.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: FailCrash,
+		h.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: cause,
 			Until: h.at.Add(crashPause).UTC().Round(0), Role: h.role, Next: next})
 	}
 }

@@ -106,14 +106,28 @@ func TestCrashesOfAnAgent(t *testing.T) {
 	b.wantAgent(signalbox.RoleDeveloper, "claude")
 }
 
-// With one agent in the list nothing takes over after crashes, and work does not wait.
-func TestCrashesOfTheOnlyAgent(t *testing.T) {
+// The next agent takes over after one stall, for a while and in this role only. What fails
+// otherwise does not change who works.
+func TestStallOfAnAgent(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
+	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "claude"), FailTimeout, "x"),
+		"AgentFailed t1", "LeaseReleased t1")
+	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "claude"), FailStall, "x"),
+		"AgentFailed t1", "AgentUnavailable ", "LeaseReleased t1")
+	a := b.wantAgent(signalbox.RoleDeveloper, "codex")
+	b.do(by(a, Release{Work: a.Work}))
+	b.now = b.now.Add(crashPause)
+	b.wantAgent(signalbox.RoleDeveloper, "claude")
+}
+
+// With one agent in the list nothing takes over after crashes and stalls, and work does not wait.
+func TestFailuresOfTheOnlyAgent(t *testing.T) {
 	p := withAgents(policy())
 	p.Limits.Timeouts = 9
 	b := deliver(t, p, todo("t1"))
 	b.bring("t1", signalbox.PhaseReadyForReview)
-	for range 5 {
-		wantTypes(t, b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailCrash, "x"),
+	for _, cause := range []FailCause{FailCrash, FailCrash, FailCrash, FailStall, FailStall} {
+		wantTypes(t, b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), cause, "x"),
 			"AgentFailed t1", "LeaseReleased t1")
 	}
 }
@@ -121,7 +135,7 @@ func TestCrashesOfTheOnlyAgent(t *testing.T) {
 // An agent that is down gives one question, costs no attempts, and stops nothing else. After the
 // answer one session is tried.
 func TestBreaker(t *testing.T) {
-	for _, cause := range []FailCause{FailLogin, FailServer, FailProgram} {
+	for _, cause := range []FailCause{FailLogin, FailCredit, FailServer, FailProgram} {
 		t.Run(string(cause), func(t *testing.T) {
 			b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"), todo("t3"), todo("t4"))
 			for _, id := range []string{"t1", "t2", "t3"} {

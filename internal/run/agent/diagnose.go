@@ -14,6 +14,8 @@ type Trouble string
 
 const (
 	TroubleLogin Trouble = "login" // its login, key or account was refused
+	// its account has no credit left, or has used up a quota that does not come back by itself
+	TroubleCredit Trouble = "credit"
 	// its service cannot be reached, or answers only with errors
 	TroubleServer Trouble = "server"
 	TroubleLimit  Trouble = "rate_limit" // its service refuses requests for a while
@@ -35,6 +37,19 @@ func matching(trouble Trouble, expression string) errorPattern {
 const connectionErrors = `ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|(?i:connection refused|connection reset|fetch failed|` +
 	`error sending request|unable to connect|socket connection was closed|getaddrinfo|dns error|failed to lookup address)`
 
+// noCredit is what the services of each program say about an account without credit, whatever the
+// status. Gemini says it about every limit.
+var noCredit = func() map[signalbox.Format]func() *regexp.Regexp {
+	openAI := lazy.Regexp(`(?i)insufficient (?:credits?|balance|funds|quota)|insufficient_quota|` +
+		`exceeded your current quota|quota exceeded|check your plan and billing`)
+	return map[signalbox.Format]func() *regexp.Regexp{
+		signalbox.FormatClaude: lazy.Regexp(
+			`^Credit balance is too low|^API Error: \d{3} .*(?i:credit balance is too low)`),
+		signalbox.FormatCodex:    openAI,
+		signalbox.FormatOpencode: openAI,
+	}
+}()
+
 // errorPatterns are the messages of each program, as real versions print them. They are matched
 // with what the program itself reports as the error that ended it, never with what a model or a
 // tool wrote. The first that matches counts.
@@ -42,7 +57,7 @@ var errorPatterns = map[signalbox.Format][]errorPattern{
 	signalbox.FormatClaude: {
 		matching("", `^API Error: (\d{3})\b`),
 		matching(TroubleLogin,
-			`^(Invalid API key|Invalid bearer token|OAuth token|Credit balance is too low|Your organization|Not logged in)|Please run /login|run claude login|authentication_error`),
+			`^(Invalid API key|Invalid bearer token|OAuth token|Your organization|Not logged in)|Please run /login|run claude login|authentication_error`),
 		matching(TroubleLimit,
 			`^(Claude AI usage limit reached|You've hit your|5-hour limit reached|Weekly limit reached)`),
 		matching(TroubleServer,
@@ -53,7 +68,7 @@ var errorPatterns = map[signalbox.Format][]errorPattern{
 		matching(TroubleLimit, `(?i)usage limit|rate limit reached`),
 		matching(TroubleLogin,
 			`(?i)not logged in|log out and sign in again|sign in again|token (?:could not be refreshed|has expired|was revoked)|incorrect api key|`+
-				"missing environment variable|quota exceeded|check your plan and billing"),
+				"missing environment variable"),
 		matching(TroubleServer,
 			`experiencing high demand|stream disconnected|waiting for network|Connection failed|(?i:request timed out|network error)|`+connectionErrors),
 	},
@@ -78,6 +93,9 @@ var errorPatterns = map[signalbox.Format][]errorPattern{
 // task. status is the HTTP status that it reported, 0 if it reported none, and message its own
 // error message.
 func Diagnose(format signalbox.Format, status int, message string) Trouble {
+	if text, known := noCredit[format]; known && text().MatchString(message) {
+		return TroubleCredit
+	}
 	if trouble := troubleOf(status); trouble != "" {
 		return trouble
 	}
@@ -100,8 +118,10 @@ func Diagnose(format signalbox.Format, status int, message string) Trouble {
 // troubleOf returns what an HTTP status means, "" if it may be about the request.
 func troubleOf(status int) Trouble {
 	switch {
-	case status == 401 || status == 402 || status == 403 || status == 407:
+	case status == 401 || status == 403 || status == 407:
 		return TroubleLogin
+	case status == 402:
+		return TroubleCredit
 	case status == 429:
 		return TroubleLimit
 	case status >= 500 && status <= 599:
@@ -127,6 +147,9 @@ func Advice(preset, baseURL string, trouble Trouble) string {
 		return "Check that the server at " + baseURL + " is running"
 	case trouble == TroubleServer:
 		return "Check your network, and whether the service has a disruption"
+	case trouble == TroubleCredit:
+		return "Add credit to the account that it uses, or raise its quota. " +
+			"Until then you can name another agent"
 	case trouble != TroubleLogin:
 		return ""
 	case !known:

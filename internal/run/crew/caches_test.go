@@ -137,7 +137,7 @@ esac
 				files[name] = at.Replace(text)
 			}
 			s := set(t, scene{git: true, plan: task("T1"), files: files,
-				options: Options{LeaveQuestions: true},
+				options:  Options{LeaveQuestions: true},
 				settings: fmt.Sprintf("sandbox: {mode: enforce, read: [%q]}\nagent: shell\nslots: 1\nchecks: [{name: build, command: sh build.sh}]\n", dir)})
 			s.begin().end()
 			for _, e := range all[rules.ChecksRan](s, "") {

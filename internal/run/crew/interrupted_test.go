@@ -37,6 +37,34 @@ on developer T1 attempt 2:
 	s.wantCompleted("T1")
 }
 
+// An interrupted turn is counted without a budget, too: from the files of the session, and if they
+// do not say it, by an estimate.
+func TestInterruptedTurnsAreCounted(t *testing.T) {
+	for name, test := range map[string]struct {
+		agent, uses string
+		estimated   bool
+	}{
+		"codex":         {"as-codex", codexFile(60000, 10000), false},
+		"gemini":        {"as-gemini", geminiFile(60000, 10000), false},
+		"without files": {"as-codex", "    say I begin.", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := set(t, scene{plan: task("T1"),
+				settings: "roles: {developer: {agent: " + test.agent + "}}\n",
+				script: "on developer T1 attempt 1:\n" + test.uses +
+					"\n    signal CHECKPOINT: {task}\n    hang\n"})
+			r := s.begin()
+			await[rules.ProgressReported](s, "T1", 1)
+			r.halt()
+			ended := only[rules.AgentTurnEnded](s, "T1").Body
+			if !ended.Interrupted || ended.Estimated != test.estimated ||
+				!test.estimated && ended.Spent.Tokens != 70000 || ended.Spent.Tokens == 0 {
+				t.Errorf("recorded: %+v", ended)
+			}
+		})
+	}
+}
+
 // The end of an agent whose task was cancelled is not reported as its failure.
 func TestCancelledAgentDoesNotCrash(t *testing.T) {
 	s := set(t, scene{plan: task("T1") + task("T2"), script: `

@@ -49,8 +49,8 @@ func reportsLate(format signalbox.Format) bool {
 		format == signalbox.FormatOracle
 }
 
-// measure returns what the turn has used so far. What the stream does not say is looked up or
-// estimated only if limit limits it.
+// measure returns what the turn has used so far. What the stream does not say is looked up, and
+// estimated if the program has opened a session, or if limit limits it.
 func (m *meter) measure(limit rules.Budget) measured {
 	m.looked = time.Now()
 	l := m.listener
@@ -67,7 +67,7 @@ func (m *meter) measure(limit rules.Budget) measured {
 	known := !reportsLate(stream.Format) || stream.Ended && u.InputTokens+u.OutputTokens > 0
 	var files agent.SessionUsage
 	found := false
-	if limited && (!known || stream.Format == signalbox.FormatCodex) {
+	if !known || stream.Format == signalbox.FormatCodex {
 		if files, found = m.sessionFiles(stream.Format).Read(thread); files.Model != "" {
 			result.model = files.Model
 		}
@@ -82,7 +82,7 @@ func (m *meter) measure(limit rules.Budget) measured {
 		if stream.Format == signalbox.FormatCodex { // the session reports the sum if it is resumed
 			result.thread = threadOf(thread, sumOf(files.Before, u))
 		}
-	case limited:
+	case limited || thread != "":
 		u = signalbox.Usage{InputTokens: max(u.InputTokens, int64(m.prompt/bytesPerToken)),
 			CachedInputTokens: u.CachedInputTokens,
 			OutputTokens:      max(u.OutputTokens, bytes/bytesPerToken), CostUSD: u.CostUSD}

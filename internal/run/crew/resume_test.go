@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,45 @@ on expert X-1:
 				t.Errorf("prompt:\n%s", prompts[1])
 			}
 		})
+	}
+}
+
+// A program that does not continue its session, although it says that it does, is started again
+// with a new one. That is not a failure.
+func TestSessionThatDoesNotContinue(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"),
+		settings: "roles: {developer: {agent: again-codex}}\nexperts: [{name: database, agent: player}]\n", options: Options{LeaveQuestions: true}, script: `
+on developer T1 attempt 1:
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Request Type: advice
+        Context Snapshot: a query
+        ---DELEGATION PROMPT START---
+        Is this query fast?
+        ---DELEGATION PROMPT END---
+on developer T1 attempt 2:
+    crash 1
+on developer T1 attempt 3:
+    write query.sql select 1
+    signal READY_FOR_REVIEW: {task}
+on expert X-1:
+    signal EXPERT_ADVICE: {task}
+        Summary: add an index
+`})
+	s.develop()
+	none[rules.AgentFailed](s, "T1")
+	var resumes []bool
+	for _, e := range all[rules.AgentStarted](s, "T1") {
+		if e.Body.Agent == "again-codex" {
+			resumes = append(resumes, e.Body.Resumes != "")
+		}
+	}
+	if !slices.Equal(resumes, []bool{false, true, false}) {
+		t.Errorf("resumed: %v", resumes)
+	}
+	if prompts := s.prompts("T1", string(signalbox.RoleDeveloper)); !strings.Contains(prompts[2],
+		"Acceptance criteria") || !strings.Contains(prompts[2], "add an index") {
+		t.Errorf("prompt:\n%s", prompts[2])
 	}
 }
 

@@ -200,7 +200,8 @@ func (t *turn) describeCrash(failure string) string {
 func (t *turn) didNotResume() bool {
 	trouble, _ := t.trouble()
 	_, limited := t.listener.rateLimit(t.listener.heard)
+	used := t.listener.stream.Usage // and not what is only estimated
 	return t.cause == "" && t.cap == "" && !limited && trouble == "" &&
 		t.signal.Name == signalbox.NameUnknown && t.exit.Signal == "" &&
-		t.exit.Code != 0 && t.head == "" && t.used.spent.Tokens == 0
+		t.exit.Code != 0 && t.head == "" && used.InputTokens+used.OutputTokens == 0
 }
