@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"signalbox"
 	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -22,12 +23,13 @@ type steerFlags struct {
 
 // decide asks for the text and carries out the decision. name is what the text is called, and done
 // returns what the answer means.
-func (f *steerFlags) decide(p *cli.Program, what rules.OrderKind, name string,
+func (f *steerFlags) decide(p *cli.Program, decision steer.Decision, name string,
 	done func(*box.Box, rules.Answer) string) error {
+	what := decision.What
 	if err := p.OperatorOnly(string(what)); err != nil {
 		return err
 	}
-	decision := steer.Decision{What: what, Actor: p.ActorOf(f.Actor)}
+	decision.Actor = p.ActorOf(f.Actor)
 	text, err := p.RequireText(f.Text, cli.WantedText{Name: name, Missing: name + " is missing",
 		Usage: fmt.Sprintf("signalbox %s %s TEXT", what, f.Task),
 		About: func() (about string, err error) {
@@ -78,7 +80,7 @@ Examples:
 }
 
 func (c *RejectCommand) Run(p *cli.Program) error {
-	return c.decide(p, steer.Reject, "the reason", render.SentBack)
+	return c.decide(p, steer.Decision{What: steer.Reject}, "the reason", render.SentBack)
 }
 
 type ReworkCommand struct{ steerFlags }
@@ -96,22 +98,26 @@ Examples:
 }
 
 func (c *ReworkCommand) Run(p *cli.Program) error {
-	return c.decide(p, steer.Rework, "what you want", render.SentBack)
+	return c.decide(p, steer.Decision{What: steer.Rework}, "what you want", render.SentBack)
 }
 
-type TellCommand struct{ steerFlags }
+type TellCommand struct {
+	steerFlags
+	Role signalbox.Role `placeholder:"ROLE" help:"Whom the words are for, such as developer or critic. Default: whoever works on the task now, or else its developer."`
+}
 
 func (TellCommand) Help() string {
-	return `Gives words to the agent whose turn on a task is next, whatever its role, once. It moves nothing and stops nobody. An agent that is configured with interactive: true gets them at once while it works; others do not read while they work, so the next agent has them in its prompt. To have something changed, use signalbox rework.
+	return `Gives words to whoever works on a task now, or else to its developer, or to the role that you name, once. It moves nothing and stops nobody. An agent that is configured with interactive: true gets them at once while it works; others do not read while they work, so the next agent of the role has them in its prompt. To have something changed, use signalbox rework.
 
 Without a text, your editor opens (VISUAL or EDITOR).
 
 Examples:
 
     signalbox tell T3 'the test database is at db.test:5432 today'
+    signalbox tell T3 --role critic 'the deprecated call is allowed here'
     signalbox tell T3 - < notes.txt`
 }
 
 func (c *TellCommand) Run(p *cli.Program) error {
-	return c.decide(p, steer.Tell, "the message", render.Told)
+	return c.decide(p, steer.Decision{What: steer.Tell, Role: c.Role}, "the message", render.Told)
 }

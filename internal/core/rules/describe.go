@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"signalbox"
@@ -97,7 +99,12 @@ func (d *Describer) undelivered(work string) string {
 	if !known || w.Task == nil || len(w.Task.Messages) == 0 {
 		return ""
 	}
-	return "no agent got your " + messages(len(w.Task.Messages))
+	who := cmp.Or(string(w.Task.Messages[0].Role), "agent")
+	if slices.ContainsFunc(w.Task.Messages,
+		func(m Message) bool { return string(m.Role) != who }) {
+		who = "agent"
+	}
+	return "no " + who + " got your " + messages(len(w.Task.Messages))
 }
 
 // messages returns the noun for a number of messages.

@@ -162,12 +162,14 @@ func (Retried) applyRun(s *State) {
 	}
 }
 
-// MessageSent records words of the human for the agent whose turn on the work is next, or for the
-// one at work if it listens.
+// MessageSent records words of the human for the next agent of a role, or for the one at work if it
+// listens.
 type MessageSent struct {
 	Text string `json:"text"`
 	// Body is the blob with the text if it is long. Text is only its beginning then.
 	Body signalbox.Hash `json:"body,omitzero"`
+	// Role is whose agents it is for; absent for the next agent, whatever its role.
+	Role signalbox.Role `json:"role,omitempty"`
 }
 
 func (MessageSent) fault(s *State, e *signalbox.Event) string {
@@ -181,12 +183,17 @@ func (MessageSent) fault(s *State, e *signalbox.Event) string {
 
 func (b MessageSent) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
-		t.Messages = append(slices.Clip(t.Messages), Message{b.Text, b.Body, e.Actor, e.Seq})
+		t.Messages = append(slices.Clip(t.Messages), Message{b.Text, b.Body, e.Actor, e.Seq,
+			b.Role})
 	})
 }
 
 func (b MessageSent) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
-	return "message from " + e.Actor, b.Text
+	text = "message from " + e.Actor
+	if b.Role != "" {
+		text += " to the " + string(b.Role)
+	}
+	return text, b.Text
 }
 
 // MessageDelivered records that an agent has got words of the human, while it worked or in the

@@ -106,7 +106,8 @@ func (c Order) recordNote(d *decider, w *Work) {
 			ReworkOrdered{Cause: FindingHuman, Count: len(w.Task.Corrections) + 1,
 				Summary: shortenText(c.Note), Body: c.Body})
 	default:
-		d.record(w.ID, "", c.Actor, MessageSent{shortenText(c.Note), c.Body})
+		d.record(w.ID, "", c.Actor, MessageSent{Text: shortenText(c.Note),
+			Body: c.Body})
 	}
 }
 

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"crypto/sha256"
+	"fmt"
 	"slices"
 
 	"signalbox"
@@ -107,12 +108,19 @@ type Message struct {
 	Body  signalbox.Hash `json:"body,omitzero"`
 	Actor string         `json:"actor"`
 	Seq   uint64         `json:"seq"`
+	// Role is whose agents it is for; "" means that of the next agent, whatever its role.
+	Role signalbox.Role `json:"role,omitempty"`
 }
 
-// Tell gives words of the human to the agent whose turn on the work is next, or to the one at work
-// if it listens. It moves nothing.
+// IsFor reports whether the message is for the agents of a role.
+func (m Message) IsFor(role signalbox.Role) bool { return m.Role == "" || m.Role == role }
+
+// Tell gives words of the human to the next agent of a role, or to the one at work if it listens.
+// It moves nothing. Answer.Role is the role, "" if it is for the next agent of any.
 type Tell struct {
 	Work string
+	// Role is whom the words are for. "" means whoever works on it now, or else its author.
+	Role signalbox.Role
 	// Text is the message, and Body the blob with it if it is long; see LongText.
 	Text  string
 	Body  signalbox.Hash
@@ -146,8 +154,37 @@ func (c Tell) decide(d *decider) error {
 	}
 	d.answer.Work, d.answer.Phase, d.answer.Lease, d.answer.Paused = w.ID, w.Phase, d.liveLease(w),
 		w.Task.Paused
-	d.answer.Seq = d.record(w.ID, "", c.Actor, MessageSent{shortenText(c.Text), c.Body})
+	if d.answer.Role, err = c.role(w.Task.Kind, d.answer.Lease); err != nil {
+		return err
+	}
+	d.answer.Seq = d.record(w.ID, "", c.Actor, MessageSent{shortenText(c.Text), c.Body,
+		d.answer.Role})
 	return nil
+}
+
+// agentRoles are the roles whose agents work on a kind of work, its author first.
+var agentRoles = map[Kind][]signalbox.Role{
+	KindTask: {signalbox.RoleDeveloper, signalbox.RoleCritic, signalbox.RoleAuditor,
+		signalbox.RoleBusinessAnalyst},
+	KindRemediation: {signalbox.RoleRemediation, signalbox.RoleHealthAuditor},
+	KindExpert:      {signalbox.RoleExpert, signalbox.RoleExpertCreator},
+}
+
+// role returns the role that the words are for.
+func (c Tell) role(kind Kind, lease *signalbox.Lease) (signalbox.Role, error) {
+	roles := agentRoles[kind]
+	switch {
+	case slices.Contains(roles, c.Role):
+		return c.Role, nil
+	case c.Role != "":
+		return "", refusef(signalbox.CodeUsage, fmt.Sprintf("name one of %v", roles),
+			"no %s works on this task", c.Role)
+	case kind == KindExpert:
+		return "", nil // there is one turn for each
+	case lease != nil && slices.Contains(roles, lease.Role):
+		return lease.Role, nil
+	}
+	return roles[0], nil
 }
 
 // DeliverMessages reports that the agent of a session has got messages of the human while it

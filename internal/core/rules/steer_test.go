@@ -278,7 +278,7 @@ func TestLongWords(t *testing.T) {
 	wantBody(t, b.try(Rework{Work: "t1", Text: text, Body: digest, Actor: "ann"}),
 		ReworkOrdered{Cause: FindingHuman, Count: 1, Summary: want, Body: digest})
 	d := b.try(Tell{Work: "t1", Text: text, Body: digest, Actor: "ann"})
-	wantBody(t, d, MessageSent{want, digest})
+	wantBody(t, d, MessageSent{want, digest, signalbox.RoleDeveloper})
 	if blobs, err := Blobs(&d.Events[0]); err != nil || len(blobs) != 1 || blobs[0] != digest {
 		t.Errorf("blobs %v, %v", blobs, err)
 	}
@@ -326,6 +326,39 @@ func TestMessages(t *testing.T) {
 	b.do(Rework{Work: "t1", Text: "anew", Actor: "ann"})
 	b.refuses(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{four}}, signalbox.CodeConflict)
 	pending(four)
+}
+
+// Words are for the role that is named, or else for whoever works on the task, or else for its
+// author.
+func TestWhomWordsAreFor(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	tell := func(to, want signalbox.Role) {
+		t.Helper()
+		d := b.try(Tell{Work: "t1", Role: to, Text: "x", Actor: "ann"})
+		wantBody(t, d, MessageSent{Text: "x", Role: want})
+		if d.Answer.Role != want {
+			t.Errorf("the answer names %q", d.Answer.Role)
+		}
+	}
+	const developer, critic = signalbox.RoleDeveloper, signalbox.RoleCritic
+	tell("", developer)
+	tell(critic, critic)
+	b.bring("t1", signalbox.PhaseCIPending)
+	ci := b.wantDispatch(signalbox.RoleCI, "t1")
+	tell("", developer)
+	b.checked(ci)
+	tell("", developer)
+	b.wantDispatch(critic, "t1")
+	tell("", critic)
+	tell(developer, developer)
+	wantRefused(t, b.try(Tell{Work: "t1", Role: signalbox.RoleExpert, Text: "x", Actor: "ann"}),
+		refused{Code: signalbox.CodeUsage, Msg: "no expert works on this task"})
+	for message, ok := range map[Message]bool{{Role: critic}: true, {}: true,
+		{Role: developer}: false} {
+		if message.IsFor(critic) != ok {
+			t.Errorf("%+v is for a critic: %v", message, !ok)
+		}
+	}
 }
 
 func TestRefusedMessages(t *testing.T) {

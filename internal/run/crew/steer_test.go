@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -159,37 +160,45 @@ on developer T1 attempt 2:
 	}
 }
 
-// The agent whose turn is next gets a message, whatever its role, and no other agent does. An agent
-// that fails has not got it.
+// Words for the role at work are in its next prompt, and those for another role in the prompt of
+// that. An agent that fails has not got them.
 func TestMessageInNextPrompt(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: `
-on developer T1:
+on developer T1 attempt 1:
     signal CHECKPOINT: {task}
     wait for continue
     signal READY_FOR_REVIEW: {task}
 on critic T1 attempt 1:
     crash
+on critic T1 attempt 2:
+    signal REVIEW_FAILED: {task}
+        Issues Found: it is slow
 `})
 	r := s.begin()
 	s.awaitCheckpoint("T1")
 	s.do(rules.Tell{Work: "T1", Text: "the build is slow", Actor: "me"})
+	s.do(rules.Tell{Work: "T1", Role: signalbox.RoleCritic, Text: "look at a.txt", Actor: "me"})
 	s.write("project/continue", "")
 	r.complete("T1")
-	count := func(role string) (n []int) {
+	for role, want := range map[string]struct{ slow, look string }{
+		"developer": {"01", "00"}, "critic": {"000", "110"}, "auditor": {"0", "0"},
+	} {
+		var slow, look string
 		for _, prompt := range s.prompts("T1", role) {
-			n = append(n, strings.Count(prompt,
-				"A message from the human\n\nFrom me:\n\n    the build is slow\n"))
+			const from = "A message from the human\n\nFrom me:\n\n    "
+			slow += fmt.Sprint(strings.Count(prompt, from+"the build is slow\n"))
+			look += fmt.Sprint(strings.Count(prompt, from+"look at a.txt\n"))
 		}
-		return n
+		if slow != want.slow || look != want.look {
+			t.Errorf("messages in prompts of the %s: %s, %s", role, slow, look)
+		}
 	}
-	if d, c, a := count("developer"), count("critic"), count("auditor"); len(d) != 1 || d[0] != 0 ||
-		len(c) != 2 || c[0] != 1 || c[1] != 1 || len(a) != 1 || a[0] != 0 {
-		t.Errorf("messages in prompts: developer %v, critic %v, auditor %v", d, c, a)
-	}
-	sent, delivered := only[rules.MessageSent](s, "T1"), only[rules.MessageDelivered](s, "T1")
-	if len(delivered.Body.Messages) != 1 || delivered.Body.Messages[0] != sent.Seq ||
-		delivered.Session != all[rules.AgentStarted](s, "T1")[2].Session {
-		t.Errorf("delivered %+v, sent as event %d", delivered, sent.Seq)
+	sent := all[rules.MessageSent](s, "T1")
+	starts := all[rules.AgentStarted](s, "T1")
+	delivered := all[rules.MessageDelivered](s, "T1")
+	if len(delivered) != 2 || delivered[0].Body.Messages[0] != sent[1].Seq ||
+		delivered[0].Session != starts[2].Session || delivered[1].Session != starts[3].Session {
+		t.Errorf("sent %+v, delivered %+v", sent, delivered)
 	}
 }
 

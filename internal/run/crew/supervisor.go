@@ -325,7 +325,7 @@ func (sup *supervisor) deliverMessages(ctx context.Context) {
 	}
 	var delivered []uint64
 	for _, m := range s.workItem().Task.Messages {
-		if slices.Contains(s.told, m.Seq) {
+		if slices.Contains(s.told, m.Seq) || !m.IsFor(s.role) {
 			continue
 		}
 		words, err := stored.Words(ctx, s.crew.box, m.Text, m.Body)

@@ -253,7 +253,7 @@ func TestApproveAnotherCommit(t *testing.T) {
 func TestSteerOnTheScreen(t *testing.T) {
 	o := operate(t)
 	o.types("down", "t", "h", "i", "ctrl+d")
-	o.shows("T1: the next agent gets it in its prompt")
+	o.shows("T1: the developer ")
 	o.types("down", "x", "n", "o", "ctrl+d")
 	o.shows("T2: rejected commit c1c1c1c; sent back to the developer")
 	o.types("x")

@@ -37,9 +37,9 @@ func TestPlainLinesOfSteering(t *testing.T) {
 	p.do(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "ann"})
 	p.merge("T1")
 	for _, want := range []string{"T1   sent back by ann", "use a mutex",
-		"T1   message from ann                    the tests are slow\n",
+		"T1   message from ann to the developer   the tests are slow\n",
 		"T1   developer got your message\n",
-		"rejected by bob; sent back", "the name is wrong", "no agent got your 2 messages"} {
+		"rejected by bob; sent back", "the name is wrong", "no auditor got your 2 messages"} {
 		if strings.Count(text.String(), want) != 1 {
 			t.Errorf("%q is not in it once:\n%s", want, text)
 		}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
+	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/stored"
@@ -27,6 +29,16 @@ type Troubles struct {
 type Message struct {
 	Actor string `json:"actor"`
 	Text  string `json:"text"`
+	// Role is whom it is for; "" means the next agent, whatever its role.
+	Role signalbox.Role `json:"role,omitempty"`
+}
+
+// Waits says whom the message waits for.
+func (m Message) Waits() string {
+	if m.Role == "" {
+		return "message from " + m.Actor + " that no agent has received yet"
+	}
+	return fmt.Sprintf("message from %s that waits for the next turn of the %s", m.Actor, m.Role)
 }
 
 // Finding is a finding of a review, an audit, the checks or a merge, or of the human. Text has all
@@ -98,7 +110,7 @@ func FindTroubles(ctx context.Context, b *box.Box, w *rules.Work) (found Trouble
 			if err != nil {
 				return found, err
 			}
-			found.Messages = append(found.Messages, Message{m.Actor, text})
+			found.Messages = append(found.Messages, Message{m.Actor, text, m.Role})
 		}
 	}
 	questions, err := List(ctx, b, false)

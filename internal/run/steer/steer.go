@@ -19,7 +19,7 @@ const (
 	Answer rules.OrderKind = "answer" // a question
 	Reject rules.OrderKind = "reject" // a merge that waits for approval
 	Rework rules.OrderKind = "rework" // send work back to its author
-	Tell   rules.OrderKind = "tell"   // give words to the next agent, or to the one that listens
+	Tell   rules.OrderKind = "tell"   // give words to an agent
 )
 
 // Decision is something that a human decided.
@@ -38,6 +38,8 @@ type Decision struct {
 	Commit string
 	// Reason of an order. Actor is the human.
 	Reason, Actor string
+	// Role is whom words are for; see rules.Tell.
+	Role signalbox.Role
 }
 
 // Command returns the decision as a command of the rules, to see with rules.Decide what it would
@@ -52,7 +54,7 @@ func (d Decision) command(body signalbox.Hash) rules.Command {
 		return rules.Rework{Work: d.Work, Text: d.Text, Body: body, Actor: d.Actor,
 			Reject: d.What == Reject}
 	case Tell:
-		return rules.Tell{Work: d.Work, Text: d.Text, Body: body, Actor: d.Actor}
+		return rules.Tell{Work: d.Work, Role: d.Role, Text: d.Text, Body: body, Actor: d.Actor}
 	}
 	return rules.Order{What: d.What, Work: d.Work, Reason: d.Reason, Actor: d.Actor,
 		Commit: d.Commit, From: d.From, Note: d.Note, Body: body}

@@ -428,6 +428,9 @@ func (p *Builder) loadWords(ctx context.Context, d *prompts.Data, t *rules.Task)
 		return err
 	}
 	for _, m := range t.Messages {
+		if !m.IsFor(d.Role) {
+			continue
+		}
 		text, err := stored.Words(ctx, p.box, m.Text, m.Body)
 		if err != nil {
 			return err

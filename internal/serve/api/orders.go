@@ -28,6 +28,12 @@ type wordsInput struct {
 	Text string `json:"text"`
 }
 
+type tellInput struct {
+	Task string         `path:"task" json:"-" jsonschema:"the task: its id, or PLAN/ID if several plans have it"`
+	Text string         `json:"text"`
+	Role signalbox.Role `json:"role,omitempty" jsonschema:"whom the words are for, such as developer or critic; by default whoever works on the task now, or else its developer"`
+}
+
 type approveInput struct {
 	Task   string `path:"task" json:"-" jsonschema:"the task: its id, or PLAN/ID if several plans have it"`
 	Commit string `json:"commit,omitempty" jsonschema:"the commit that you have read; another one is not approved"`
@@ -81,7 +87,6 @@ func (a *API) addOrders() {
 	}{
 		{steer.Reject, "Rejects the merge of a task that waits for approval, with the reason."},
 		{steer.Rework, "Sends a task back to the developer with what you want."},
-		{steer.Tell, "Gives words to the next agent that works on a task, or to the one at work if it listens."},
 	} {
 		add(a, operation{method: http.MethodPost, path: "/work/{task}/" + string(o.what),
 			name: string(o.what) + "Work", group: group, scope: access.Answer, summary: o.summary},
@@ -89,6 +94,13 @@ func (a *API) addOrders() {
 				return a.decide(c, in.Task, steer.Decision{What: o.what, Text: in.Text})
 			})
 	}
+	add(a, operation{method: http.MethodPost, path: "/work/{task}/tell", name: "tellWork",
+		group: group, scope: access.Answer,
+		summary: "Gives words to whoever works on a task, to its developer, or to a role."},
+		func(c call, in tellInput) (ordered, error) {
+			return a.decide(c, in.Task, steer.Decision{What: steer.Tell, Text: in.Text,
+				Role: in.Role})
+		})
 	for _, o := range []struct {
 		what          rules.OrderKind
 		ofTask, ofRun string

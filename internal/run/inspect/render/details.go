@@ -293,7 +293,7 @@ func (p *detailsPrinter) troubles(t questions.Troubles) error {
 		p.indented(strings.Join(lines, "\n"))
 	}
 	for _, m := range t.Messages {
-		fmt.Fprintf(p.out, "\nmessage from %s that no agent has received yet\n", m.Actor)
+		fmt.Fprintf(p.out, "\n%s\n", m.Waits())
 		p.indented(m.Text)
 	}
 	if len(t.Questions) == 0 {

@@ -42,7 +42,7 @@ func AboutTask(ctx context.Context, b *box.Box, root, id string) (string, error)
 		}
 	}
 	for _, m := range found.Messages {
-		add("\nmessage from %s that no agent has received yet:\n%s", m.Actor, m.Text)
+		add("\n%s:\n%s", m.Waits(), m.Text)
 	}
 	return strings.Join(lines, "\n"), nil
 }
@@ -105,10 +105,15 @@ func SentBack(b *box.Box, a rules.Answer) string {
 
 // Told names who gets a message.
 func Told(b *box.Box, a rules.Answer) string {
-	if a.Lease != nil && listens(b, a.Lease.Role, a.Work) {
-		return fmt.Sprintf("the %s gets it now, or else the next agent in its prompt", a.Lease.Role)
+	switch atWork := a.Lease != nil && a.Lease.Role == a.Role; {
+	case a.Role == "":
+		return "the next agent gets it in its prompt"
+	case atWork && listens(b, a.Role, a.Work):
+		return fmt.Sprintf("the %s gets it now", a.Role)
+	case atWork:
+		return fmt.Sprintf("the %s does not read while it works, and gets it at the start of its next turn", a.Role)
 	}
-	return "the next agent gets it in its prompt"
+	return fmt.Sprintf("the %s gets it at the start of its next turn", a.Role)
 }
 
 // StillWaits continues a sentence about an order for a task with what the task waits for
