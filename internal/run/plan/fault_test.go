@@ -75,6 +75,26 @@ func TestFaults(t *testing.T) {
 		{"task without the word, sections in a list", "#### Task T1: one" + good +
 			"### T2: two\n\n- **Work**: x\n- **Acceptance Criteria**: y\n",
 			[]string{`4: the heading "T2: two" looks like a task, but does not begin with Task | write "#### Task T2: two"`}},
+		{"numbered headings among tasks", "# P\n\n## Task 1: Add login" + good +
+			"## 2. Add logout" + good + "## Task-3: Profile page" + good + "## #4 Search" + good +
+			"## [ ] Sort" + good + "## Step 6: Filter" + good + "## **T7** – Page" + good +
+			"## (8) Print" + good,
+			[]string{
+				`6: the heading "2. Add logout" looks like a task, but does not begin with Task | write "## Task 2: Add logout"`,
+				`9: the heading "Task-3: Profile page" looks like a task, but does not begin with Task | write "## Task 3: Profile page"`,
+				`12: the heading "#4 Search" looks like a task, but does not begin with Task | write "## Task 4: Search"`,
+				`15: the heading "[ ] Sort" looks like a task, but does not begin with Task | write "## Task ID: Sort"`,
+				`18: the heading "Step 6: Filter" looks like a task, but does not begin with Task | write "## Task 6: Filter"`,
+				`21: the heading "T7 – Page" looks like a task, but does not begin with Task | write "## Task T7: Page"`,
+				`24: the heading "(8) Print" looks like a task, but does not begin with Task | write "## Task 8: Print"`}},
+		{"a number before the first task, which would be the name of the plan",
+			"## 1. Add login\n\ntext\n\n## Task 2: Add logout" + good,
+			[]string{`1: the heading "1. Add login" looks like a task, but does not begin with Task | write "## Task 1: Add login"`}},
+		{"Task-API at another level", "# Task-API: first\n\n## Task 2: second" + good,
+			[]string{`1: the heading "Task-API: first" looks like a task, but does not begin with Task | write "# Task API: first"`}},
+		{"sections of a document", "# 2026: the plan\n\n## Notes\n\n## Tasks\n\n" +
+			"## Task-based design\n\n## Taskforce: who\n\n## Version 2: why\n\n## 2 things\n\n" +
+			"## 1. Ways\n\n### Task 1: one" + good + "\n#### 1. Detail\n\n## 2. Later\n", nil},
 		{"control character in a title", "\n\n#### Task T1: one\x1b[2J" + good,
 			[]string{"3: invalid title: must not contain control characters | shorten it or write it as plain text"}},
 		{"control character in the name", "text\n\n# Plan\u009b2J\n\n#### Task T1: one" + good,

@@ -35,7 +35,9 @@ type outline struct {
 	// stray is the last heading that is neither a phase nor a task nor inside a task. nil means
 	// none, or one that was reported.
 	stray *ast.Heading
-	marks []mark
+	// numbered are the headings that look like tasks if they have the level of the tasks.
+	numbered []*ast.Heading
+	marks    []mark
 }
 
 // rawTask is a task whose sections are not parsed yet.
@@ -89,6 +91,7 @@ func readOutline(md markdown, source []byte) *outline {
 			o.checkClosed(n)
 		}
 	}
+	o.checkNumbered()
 	o.cutSections()
 	return o
 }
@@ -140,9 +143,12 @@ func (o *outline) heading(n *ast.Heading) {
 			"the phase %s has no colon after its number", quote(rest))
 		return
 	}
-	if likelyTask(plain) {
-		o.misspelledTask(n)
+	if id, title, ok := likelyTask(plain); ok {
+		o.misspelledTask(n, id, title)
 		return
+	}
+	if _, _, ok := numberedLikeTask(plain); ok {
+		o.numbered = append(o.numbered, n)
 	}
 	if o.name == "" && n.Level <= 2 {
 		o.id, o.name = planHeading(plain)
@@ -172,36 +178,6 @@ func planHeading(heading string) (id, name string) {
 		}
 	}
 	return "", heading
-}
-
-// likelyTask reports whether a heading was probably meant to be that of a task: its first word is
-// almost "task", and an id and a colon follow.
-func likelyTask(heading string) bool {
-	word, rest, _ := strings.Cut(heading, " ")
-	id, _, colon := strings.Cut(rest, ":")
-	return text.EditDistance(strings.ToLower(word), "task") == 1 && colon &&
-		signalbox.CheckID(strings.TrimSpace(id)) == nil
-}
-
-// misspelledTask reports a heading that is probably that of a task, and ends the task before it.
-func (o *outline) misspelledTask(n *ast.Heading) {
-	plain, level := o.plain(n), n.Level
-	if o.taskLevel > 0 {
-		level = o.taskLevel
-	}
-	id, title, colon := strings.Cut(plain, ":")
-	switch words := strings.Fields(id); {
-	case likelyTask(plain):
-		id = words[1]
-	case !colon || len(words) != 1:
-		id, title = "ID", plain
-	}
-	o.fault(n.Pos(), fmt.Sprintf(`write "%s Task %s: %s"`, hashes(level),
-		text.Printable(strings.TrimSpace(id)),
-		text.Printable(text.Shorten(strings.TrimSpace(title), 60))),
-		"the heading %s looks like a task, but does not begin with Task", quote(plain))
-	o.endTask(n)
-	o.stray = nil
 }
 
 // headingInTask reports a heading inside a task that is a label. Other headings are part of a
@@ -421,7 +397,8 @@ func (o *outline) addLabel(m mark) {
 		o.fault(m.label.start, "move it below the heading of each task that it applies to",
 			"the label %s is under a phase, where it has no effect", quote(m.label.written))
 	case o.stray != nil && (m.label.known == labelWork || m.label.known == labelCriteria):
-		o.misspelledTask(o.stray)
+		id, title := splitHeading(o.plain(o.stray))
+		o.misspelledTask(o.stray, id, title)
 	}
 }
 
