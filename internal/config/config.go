@@ -157,9 +157,6 @@ func Parse(text []byte) (*Config, error) {
 func parse(text []byte) (*Config, places, faults) {
 	c := Default()
 	places, faults := read(text, c)
-	if len(faults) == 0 { // validation needs values that were read correctly
-		c.fill(places)
-		c.validate(&faults)
-	}
+	c.complete(places, &faults)
 	return c, places, faults
 }

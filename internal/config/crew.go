@@ -195,6 +195,9 @@ type Budget struct {
 	Time       time.Duration `yaml:"time"`
 }
 
+// mainField makes a single value dollars: "run: 5".
+func (Budget) mainField() string { return "cost" }
+
 // Limits are how often or how long something may happen to a task before signalbox asks the
 // operator or restarts the task.
 type Limits struct {

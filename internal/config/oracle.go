@@ -240,7 +240,7 @@ func (c *Config) modelNamed(name string) (string, *settingError) {
 				known[0], FileName, list(known))}
 	case !slices.Contains(known, name):
 		return "", &settingError{fault: fmt.Sprintf("there is no model %q", name),
-			hint: suggest(name, known, "add it under models, or use one of")}
+			among: setting("models"), hint: suggest(name, known, "add it under models, or use one of")}
 	}
 	return name, nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"signalbox"
-	"signalbox/internal/text"
 )
 
 // settingPath names a setting by the names and list indexes on the way to it, each followed by a
@@ -59,6 +58,20 @@ type settingError struct {
 	fault string
 	hint  string
 	where *token.Position // nil means the position of the setting
+	// among is where the name that the setting refers to would be defined. "" means that it refers
+	// to none.
+	among settingPath
+}
+
+// follows reports whether an error that validation found may only be there because other settings
+// could not be read: those that it is about, or one beside the setting that is missing.
+func (e *settingError) follows(unread faults, set places) bool {
+	return slices.ContainsFunc(unread, func(u *settingError) bool {
+		at := string(u.at)
+		return strings.HasPrefix(at, string(e.at)) ||
+			!set.has(e.at) && strings.HasPrefix(at, string(e.at.outer())) ||
+			e.among != "" && strings.HasPrefix(at, string(e.among))
+	})
 }
 
 func (e *settingError) Error() string {
@@ -124,12 +137,13 @@ type Error struct {
 	Faults []Fault
 }
 
-// Error describes the first fault and counts the others.
+// Error describes all faults, on one line.
 func (e *Error) Error() string {
-	if more := len(e.Faults) - 1; more > 0 {
-		return fmt.Sprintf("%s (and %s)", e.Describe(0), text.Count(more, "more fault"))
+	described := make([]string, len(e.Faults))
+	for i := range e.Faults {
+		described[i] = e.Describe(i)
 	}
-	return e.Describe(0)
+	return strings.Join(described, "; ")
 }
 
 // Describe returns one fault with its position.

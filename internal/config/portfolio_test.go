@@ -195,7 +195,7 @@ func TestParsePortfolioErrors(t *testing.T) {
 		{a + "identical: [[VOO, V O]]", `line 2, column 19: identical: "V O" is not a ticker`,
 			ticker},
 		{a + "identical: [VOO, IVV]",
-			"line 2, column 13: identical: must be a list (and 1 more fault)", wantsAList},
+			"line 2, column 13: identical: must be a list; line 2, column 18: identical: must be a list", wantsAList},
 		{a + "exit_rules:\n  slv: {}", `line 3, column 3: exit_rules.slv: "slv" is not a ticker`,
 			ticker},
 		{a + "exit_rules:\n  SLV: {rules: {regime_check: {tickers: [SLV, gld]}}}",

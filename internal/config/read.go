@@ -283,14 +283,15 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 		key := each.Key()
 		name := key.GetToken().Value
 		if _, plain := key.(ast.ScalarNode); !plain || key.IsMergeKey() {
-			return nil, &settingError{at: at, fault: fmt.Sprintf("%q is not a plain name", name),
+			return pairs, &settingError{at: at, fault: fmt.Sprintf("%q is not a plain name", name),
 				where: position(key),
 				hint:  "write name: value; merge keys are not supported"}
 		}
 		if line := first[name]; line > 0 {
-			return nil, &settingError{at: at.field(name),
+			r.faults.add(&settingError{at: at.field(name),
 				fault: fmt.Sprintf("set twice, first on line %d", line), where: position(key),
-				hint: "keep one of them"}
+				hint: "keep one of them"})
+			continue
 		}
 		first[name] = position(key).Line
 		r.places[at.field(name)] = place{key: position(key)}
@@ -309,7 +310,11 @@ func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
 			if isList { // its items have places of their own
 				at = at.field(group.mainField())
 			}
-			r.plainValue(main, node, at)
+			if isDollars(to.Type(), group.mainField()) {
+				r.dollars(main, node, at)
+			} else {
+				r.plainValue(main, node, at)
+			}
 			return
 		}
 	}
@@ -327,12 +332,17 @@ func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
 			r.faults.add(badName(member, hint, "unknown field %q", pair.name))
 			continue
 		}
-		if to.Type().Field(i).Tag.Get("unit") == "dollars" {
+		if isDollars(to.Type(), pair.name) {
 			r.dollars(to.Field(i), pair.value, member)
 		} else {
 			r.value(to.Field(i), pair.value, member)
 		}
 	}
+}
+
+// isDollars reports whether a field of a group is an amount of money.
+func isDollars(group reflect.Type, name string) bool {
+	return group.Field(slices.Index(fieldNames(group), name)).Tag.Get("unit") == "dollars"
 }
 
 // fieldNames returns the names of the settings in a group, in the order of its fields. Fields that
@@ -426,7 +436,7 @@ func (r *reader) dollars(to reflect.Value, node ast.Node, at settingPath) {
 	if len(r.faults) > before || !r.places.has(at) {
 		return
 	}
-	micros, fault := parseDollars(amount.String())
+	micros, fault := parseDollars(strings.TrimPrefix(amount.String(), "$"))
 	if fault != "" {
 		r.faults.fail(at, "write dollars, such as 12.50", "%s", fault)
 	}

@@ -66,24 +66,39 @@ func load(dir string, team *Team) (*Config, places, error) {
 	c, shared, teamName := Default(), places{}, ""
 	if team != nil {
 		if _, _, err := ParseTeam(team.Name, team.Text); err != nil {
-			return nil, nil, err
+			return nil, nil, withFaultsOf(err, name, text)
 		}
 		shared, _ = read(team.Text, c)
 		teamName = team.Name
 	}
 	own, faults := read(text, c)
 	all := shared.overriddenBy(own)
-	if len(faults) == 0 { // validation needs values that were read correctly
-		c.fill(all)
-		c.validate(&faults)
-	}
-	if len(faults) == 0 {
-		c.findFiles(dir, team, all, &faults)
-	}
+	c.complete(all, &faults)
+	c.findFiles(dir, team, all, &faults)
 	if err := all.locate(name, teamName, faults); err != nil {
 		return nil, nil, err
 	}
 	return c, all, nil
+}
+
+// withFaultsOf adds what is wrong in the text of a box to an error of the team's configuration. A
+// name may be of something that the team defines, so only the faults of reading are certain.
+func withFaultsOf(team error, name string, text []byte) error {
+	both, ok := errors.AsType[*Error](team)
+	if !ok {
+		return team
+	}
+	for i := range both.Faults {
+		both.Faults[i].File = both.File
+	}
+	places, faults := read(text, Default())
+	if own, ok := errors.AsType[*Error](places.locate(name, "", faults)); ok {
+		for _, fault := range own.Faults {
+			fault.File = name
+			both.Faults = append(both.Faults, fault)
+		}
+	}
+	return team
 }
 
 // overriddenBy returns the places of the settings that count if own is read over a team's settings.

@@ -17,6 +17,20 @@ const (
 	maxName    = 100 // bytes of the name of a check or an environment
 )
 
+// complete fills in what the text does not set, and adds what is wrong besides the faults of
+// reading it. Where those leave something unknown, it is not judged: one mistake is one fault.
+func (c *Config) complete(set places, f *faults) {
+	var found faults
+	c.fill(set)
+	c.validate(&found)
+	unread := slices.Clone(*f)
+	for _, e := range found {
+		if !e.follows(unread, set) {
+			f.add(e)
+		}
+	}
+}
+
 func (c *Config) validate(f *faults) {
 	c.checkJournal(f)
 	c.checkCluster(f)
@@ -200,8 +214,10 @@ func (c *Config) checkAgentName(at settingPath, name string) *settingError {
 		return nil
 	}
 	known := append(sortedKeys(c.Agents), Presets()...)
-	return faultAt(at, suggest(name, known, "add it under agents, or use one of"),
+	fault := faultAt(at, suggest(name, known, "add it under agents, or use one of"),
 		"there is no agent %q", name)
+	fault.among = setting("agents")
+	return fault
 }
 
 func (c *Config) checkRoles(f *faults) {
@@ -271,9 +287,11 @@ func (c *Config) checkChecks(f *faults) {
 		f.add(checkTime(at.field("timeout"), check.Timeout))
 		for j, name := range check.Environments {
 			if !slices.Contains(environments, name) {
-				f.fail(at.field("environments").item(j),
+				fault := faultAt(at.field("environments").item(j),
 					suggest(name, environments, "add it under environments, or use one of"),
 					"there is no environment %q", name)
+				fault.among = setting("environments")
+				f.add(fault)
 			}
 			f.add(checkRepeated(at.field("environments").item(j), check.Environments, j))
 		}

@@ -260,7 +260,14 @@ func (d *doctor) checkBox() bool {
 }
 
 func (d *doctor) checkConfig(ctx context.Context) {
-	if _, err := d.load(ctx, d.Dir); err != nil {
+	_, err := d.load(ctx, d.Dir)
+	if all, ok := errors.AsType[*config.Error](err); ok {
+		for i, fault := range all.Faults {
+			d.add(Problem, "configuration", fault.Hint, "%s", all.Describe(i))
+		}
+		return
+	}
+	if err != nil {
 		d.fault(Problem, "configuration", err, "fix "+config.FileName)
 		return
 	}
