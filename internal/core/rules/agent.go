@@ -28,7 +28,7 @@ func (c StartAgent) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
-	if known := h.w.Task.Conversation; c.Resumes != "" && (known == nil || known.ID != c.Resumes) {
+	if c.Resumes != "" && !h.w.Task.canResume(c.Resumes) {
 		return refusef(signalbox.CodeFailed, "start a new session of the program",
 			"work '%s' has no conversation '%s'", h.w.ID, sanitize(c.Resumes, maxConversation))
 	}
@@ -119,7 +119,8 @@ func (c ReportFailure) decide(d *decider) error {
 		return c.byHand(h)
 	}
 	h.Turn = c.Turn
-	h.endTurn()
+	// Who runs out of time is asked to finish once; then a new session starts.
+	h.endTurn(c.Cause == FailTimeout && h.w.Task.Timeouts[h.role] == 0)
 	switch {
 	case c.Cause == FailRateLimit:
 		h.limitAgent(c.Until)
@@ -209,15 +210,24 @@ func (d *decider) anyHolderReport(session string, epoch uint64, signal string) (
 	return report{decider: d, holder: holder{by.ID, by.Actor, by.Role, epoch}, w: w}, nil
 }
 
-// endTurn records the output and the cost of a turn.
-func (h report) endTurn() {
+// endTurn records the output and the cost of a turn. continues means that the session of its
+// program is worth resuming when the work comes back.
+func (h report) endTurn(continues bool) {
 	if t := h.Turn; t != nil {
 		h.delivered(t.Messages)
 		h.note(AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent.estimated(false),
 			t.Commit, t.Interrupted,
 			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread, max(0, t.InputTokens),
-			max(0, t.OutputTokens), sanitizeAll(t.LoginRefused)})
+			max(0, t.OutputTokens), sanitizeAll(t.LoginRefused),
+			continues && !t.Interrupted && h.isAuthorConversation()})
 	}
+}
+
+// isAuthorConversation reports whether an author holds the work, whose program has given its
+// session an id.
+func (h report) isAuthorConversation() bool {
+	c := h.w.Task.Conversation
+	return c != nil && c.Epoch == h.epoch && h.role.IsAuthor()
 }
 
 // askBudget asks the human when a budget is spent. It runs after the signal of the turn was
@@ -300,7 +310,7 @@ func (c EndTurn) decide(d *decider) error {
 		d.refuseAll(session, h.w, ReportSignal{Epoch: c.Epoch, Blob: c.Turn.Output,
 			Refused: c.Refused})
 	}
-	h.endTurn()
+	h.endTurn(false)
 	if c.Turn.Cap != "" {
 		h.release(c.Turn.Cap.Reason())
 	}

@@ -365,6 +365,7 @@ func (b ReworkOrdered) applyTask(e *signalbox.Event, w *Work, t *Task) {
 		}
 	}
 	t.Findings = append(slices.Clip(t.Findings), found)
+	t.keepInterrupted()
 	t.Conversation = nil
 }
 

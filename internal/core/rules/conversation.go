@@ -4,7 +4,7 @@ import (
 	"signalbox"
 )
 
-// Conversation is a session of an agent program that was interrupted and can be resumed.
+// Conversation is a session of an agent program that can be resumed.
 type Conversation struct {
 	Agent string         `json:"agent"`
 	ID    string         `json:"id"`
@@ -57,7 +57,8 @@ func (c ReportConversation) decide(d *decider) error {
 	return nil
 }
 
-// endConversationTurn notes how the turn of a conversation ended.
+// endConversationTurn notes how the turn of a conversation ended. That of an author who ended it
+// with a result, or ran out of time once, is kept for when the work comes back.
 func (t *Task) endConversationTurn(b AgentTurnEnded) {
 	if t.Conversation == nil || t.Conversation.Epoch != b.Epoch {
 		return
@@ -65,7 +66,30 @@ func (t *Task) endConversationTurn(b AgentTurnEnded) {
 	ended := *t.Conversation
 	ended.Ended, ended.Commit = !b.Interrupted, b.Commit
 	t.Conversation = &ended
+	if !ended.Role.IsAuthor() {
+		return
+	}
+	if t.AuthorConversation = nil; b.Continues {
+		t.AuthorConversation = &ended
+	}
 }
+
+// keepInterrupted keeps the conversation of an author whose turn is interrupted because the work
+// goes back. What the folder has then is not known yet.
+func (t *Task) keepInterrupted() {
+	if c := t.Conversation; c != nil && !c.Ended && c.Role.IsAuthor() {
+		t.AuthorConversation = c
+	}
+}
+
+// canResume reports whether an agent may continue the session with an id.
+func (t *Task) canResume(id string) bool {
+	return t.Conversation != nil && t.Conversation.ID == id ||
+		t.AuthorConversation != nil && t.AuthorConversation.ID == id
+}
+
+// forgetConversations makes the next agents start new sessions of their programs.
+func (t *Task) forgetConversations() { t.Conversation, t.AuthorConversation = nil, nil }
 
 // endConversationLease forgets a conversation that cannot be resumed when its lease ends, and tells
 // the next author about the changes of one that was interrupted. It must be called before Parked is

@@ -93,6 +93,91 @@ func TestConversationOutlivesAnInterruption(t *testing.T) {
 	}
 }
 
+// The conversation of an author continues when the work comes back with something new, although a
+// critic has worked on it since, and once after it ran out of time.
+func TestConversationOfAnAuthor(t *testing.T) {
+	const id = "0191-a"
+	ready := func(b *box, a Answer) {
+		b.sayMore(a, "ready_for_review", withTurn(Turn{Commit: sha("c1")}))
+	}
+	late := func(b *box, a Answer) {
+		b.do(by(a, ReportFailure{Cause: FailTimeout, Turn: &Turn{Commit: sha("c1")}}))
+	}
+	for name, tt := range map[string]struct {
+		then func(b *box, a Answer)
+		kept bool
+	}{
+		"review": {func(b *box, a Answer) {
+			ready(b, a)
+			b.checked(b.dispatch(signalbox.RoleCI))
+			critic := b.starts(signalbox.RoleCritic)
+			b.do(by(critic, ReportConversation{ID: "0191-b"}))
+			b.say(critic, "review_failed")
+		}, true},
+		"checks": {func(b *box, a Answer) {
+			ready(b, a)
+			b.checked(b.dispatch(signalbox.RoleCI), "test")
+		}, true},
+		"rework": {func(b *box, a Answer) {
+			ready(b, a)
+			b.do(Rework{Work: "t1", Text: "use the new parser", Actor: "ann"})
+		}, true},
+		"rework while it works": {func(b *box, _ Answer) {
+			b.do(Rework{Work: "t1", Text: "use the new parser", Actor: "ann"})
+		}, true},
+		"timeout": {late, true},
+		"second timeout": {func(b *box, a Answer) {
+			late(b, a)
+			a = b.dispatch(signalbox.RoleDeveloper)
+			b.do(by(a, StartAgent{Agent: "claude", Resumes: id}))
+			b.do(by(a, ReportConversation{ID: id}))
+			late(b, a)
+		}, false},
+		"stall": {func(b *box, a Answer) {
+			b.do(by(a, ReportFailure{Cause: FailStall, Turn: &Turn{Commit: sha("c1")}}))
+		}, false},
+		"incomplete": {func(b *box, a Answer) {
+			b.sayMore(a, "task_incomplete", withTurn(Turn{Commit: sha("c1")}))
+		}, false},
+		"no signal": {func(b *box, a Answer) {
+			b.sayMore(a, signalbox.NameUnknown, withTurn(Turn{Commit: sha("c1")}))
+			b.do(by(a, Release{Work: "t1"}))
+		}, false},
+		"another session": {func(b *box, a Answer) {
+			late(b, a)
+			a = b.starts(signalbox.RoleDeveloper)
+			b.do(by(a, Release{Work: "t1"}))
+		}, false},
+		"retry": {func(b *box, a Answer) {
+			late(b, a)
+			b.do(orderOf(OrderRetry, "t1"))
+		}, false},
+		"changed task": {func(b *box, a Answer) {
+			late(b, a)
+			changed := todo("t1")
+			changed.Text = signalbox.Hash{77}
+			b.do(plan(2, changed))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := deliver(t, withAgents(policy()), todo("t1"))
+			a := b.starts(signalbox.RoleDeveloper)
+			b.do(by(a, ReportConversation{ID: id}))
+			tt.then(b, a)
+			c := b.work("t1").Task.AuthorConversation
+			if (c != nil) != tt.kept || c != nil && (c.ID != id || c.Role != signalbox.RoleDeveloper ||
+				c.Ended && c.Commit != sha("c1")) {
+				t.Fatalf("conversation %+v", c)
+			}
+			a = b.dispatch(signalbox.RoleDeveloper)
+			d := b.try(by(a, StartAgent{Agent: "claude", Resumes: id}))
+			if (d.Err == nil) != tt.kept {
+				t.Errorf("resume: %v", d.Err)
+			}
+		})
+	}
+}
+
 // A parked session resumes its conversation, also under another lease.
 func TestConversationOfAParkedSession(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"))

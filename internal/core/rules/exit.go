@@ -263,7 +263,7 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work,
 		w:      w,
 		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
 	d.refuseAll(session, w, ReportSignal{Epoch: h.epoch, Blob: c.Blob, Refused: c.Refused})
-	h.endTurn()
+	h.endTurn(completed.ExitReason == signalbox.ExitCompleted)
 	h.heardFromAgent()
 	next := d.s.phaseAfterExit(w, h.role, completed.ExitReason)
 	completed.NextPhase = &next

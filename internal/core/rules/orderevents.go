@@ -77,7 +77,8 @@ func (b Cancelled) apply(s *State, e *signalbox.Event) {
 	}
 	w, _ := s.Work(e.Work)
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
-		t.Cancelled, t.Locks, t.Merge, t.Conversation = b.Reason, nil, nil, nil
+		t.Cancelled, t.Locks, t.Merge = b.Reason, nil, nil
+		t.forgetConversations()
 	})
 	s.grantFiles(w.Task.Locks)
 	if w.Task.Asker != "" { // a cancelled request ends the wait of the task that made it
@@ -116,7 +117,8 @@ func (b Retried) apply(s *State, e *signalbox.Event) {
 		return
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
-		t.Cancelled, t.Paused, t.NoBudget, t.Conversation = "", false, false, nil
+		t.Cancelled, t.Paused, t.NoBudget = "", false, false
+		t.forgetConversations()
 		t.reopenRequest(false)
 		t.resetCounts()
 		if b.From != "" {

@@ -181,7 +181,8 @@ func (c ReportSignal) decide(d *decider) error {
 	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session.ID, w.Phase,
 		lease
 	d.refuseAll(session, w, c)
-	h.endTurn()
+	// An author who sends no valid signal, or cannot finish, makes room for a new session.
+	h.endTurn(c.Signal != signalbox.NameUnknown && c.Signal != signalbox.NameTaskIncomplete)
 	if reason := h.refusalReason(row); reason != "" {
 		sent.reason = reason
 		sent.detail = fmt.Sprintf("%s: the %s of '%s' sent %s about '%s'", reason, session.Role,

@@ -151,6 +151,9 @@ type AgentAtWork struct {
 	// Conversation is the last session of an agent program, if it can be resumed after an
 	// interruption.
 	Conversation *Conversation `json:"conversation,omitempty"`
+	// AuthorConversation is the session of the last author's program, which continues when the work
+	// comes back with something new.
+	AuthorConversation *Conversation `json:"author_conversation,omitempty"`
 	// Locks are the files that the task has locked in a shared workspace.
 	Locks    []string  `json:"locks,omitempty"`
 	Parked   *Park     `json:"parked,omitempty"`

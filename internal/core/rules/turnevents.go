@@ -47,6 +47,9 @@ func (b AgentStarted) apply(s *State, e *signalbox.Event) {
 		}
 		if b.Resumes == "" {
 			t.Conversation = nil
+			if w.Lease.Role.IsAuthor() {
+				t.AuthorConversation = nil
+			}
 		}
 	})
 }
@@ -100,6 +103,9 @@ type AgentTurnEnded struct {
 	// LoginRefused is what the program changed in its copy of your login and signalbox did not copy
 	// back: the file, the field, and why. It never contains a value.
 	LoginRefused []string `json:"login_refused,omitempty"`
+	// Continues is true if the session of the program can be resumed when the work comes back to
+	// its author.
+	Continues bool `json:"continues,omitempty"`
 }
 
 func (b AgentTurnEnded) fault(s *State, e *signalbox.Event) string {

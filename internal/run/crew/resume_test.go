@@ -53,6 +53,56 @@ on expert X-1:
 	}
 }
 
+// A developer continues its conversation when the work comes back, with nothing but what is new: the
+// findings of a check and of a critic.
+func TestReturnedWorkContinuesItsConversation(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"),
+		settings: "agent: player\nroles: {developer: {agent: again-codex}}\n" +
+			"checks: [{name: unit, command: \"! grep -q one a.txt || grep -q two a.txt\"}]\n" +
+			"limits: {checkpoint_answer: " + patience.String() + "}\n",
+		options: Options{LeaveQuestions: true}, script: `
+on developer T1 attempt 1:
+    write a.txt one
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 2:
+    expect "Your work has come back to you"
+    expect "unit"
+    write a.txt one two
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 3:
+    expect "Your work has come back to you"
+    expect "the name is wrong"
+    write a.txt three
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 1:
+    signal REVIEW_FAILED: {task}
+        Issues Found:
+        - the name is wrong
+on critic T1:
+    signal REVIEW_PASSED: {task}
+`})
+	s.begin().end()
+	s.wantCompleted("T1")
+	opened := []string{""}
+	for _, e := range all[rules.ConversationOpened](s, "T1") {
+		opened = append(opened, e.Body.ID)
+	}
+	var resumes []string
+	for _, e := range all[rules.AgentStarted](s, "T1") {
+		if e.Body.Agent == "again-codex" {
+			resumes = append(resumes, e.Body.Resumes)
+		}
+	}
+	if len(resumes) != 3 || len(opened) != 4 || !slices.Equal(resumes, opened[:3]) {
+		t.Errorf("resumed %q, opened %q", resumes, opened)
+	}
+	for _, prompt := range s.prompts("T1", "developer")[1:] {
+		if strings.Contains(prompt, "Acceptance criteria") {
+			t.Errorf("prompt:\n%s", prompt)
+		}
+	}
+}
+
 // A program that does not continue its session, although it says that it does, is started again
 // with a new one. That is not a failure.
 func TestSessionThatDoesNotContinue(t *testing.T) {

@@ -24,6 +24,7 @@ type lastTurn struct {
 	again       bool
 	progressed  bool // it had signals, but no result
 	parked      bool
+	told        bool // the human's words interrupted it
 	// noResume means that a new session of the program must be started.
 	noResume bool
 	// steering are the files of the folder that are as on the base, and not as in the commit.

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/agentsocket"
+	"signalbox/internal/run/prompts"
 	"signalbox/internal/run/turnprompt"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/team"
@@ -31,8 +32,8 @@ type turnRun struct {
 	name       string // of the agent
 	configured config.Agent
 	command    agent.Command
-	key        string // that its signals must have; "" if they need none
-	thread     string // the session of the program that it continues; "" if it starts a new one
+	key        string              // that its signals must have; "" if they need none
+	resumes    *rules.Conversation // what it continues; nil if it starts a new session
 	contained  *contain.Program
 }
 
@@ -53,7 +54,7 @@ func (r *turnRun) do(ctx context.Context) (rules.Answer, *turn, error) {
 		return rules.Answer{}, nil, err
 	}
 	over := context.Cause(ctx)
-	switch t.ending(over, r.thread != "") {
+	switch t.ending(over, r.resumes != nil) {
 	case endInterrupted:
 		if err := r.recordInterruption(t); err != nil && !errors.Is(err, errLeaseLost) {
 			r.crew.log.Warn("cannot record an interrupted turn", "work", r.work, "error", err)
@@ -115,7 +116,10 @@ func (r *turnRun) start(ctx context.Context) (t *turn, err error) {
 		}
 	}
 	r.key = r.crew.newKey()
-	r.thread = r.resumable(ctx)
+	thread := ""
+	if r.resumes = r.resumable(ctx); r.resumes != nil {
+		thread = r.resumes.ID
+	}
 	prompt, err := r.prompt(ctx)
 	if err != nil {
 		return nil, err
@@ -137,14 +141,14 @@ func (r *turnRun) start(ctx context.Context) (t *turn, err error) {
 	defer r.renewLogins() // if the program does not start
 	started, err := r.crew.box.Engine.DoPatiently(ctx, nil,
 		rules.StartAgent{Session: r.id, Epoch: r.epoch, Agent: r.name, Prompt: digest,
-			Sandbox: recorded, Resumes: r.thread, Format: r.command.Format})
+			Sandbox: recorded, Resumes: thread, Format: r.command.Format})
 	if err != nil {
 		return nil, asLeaseLost(err)
 	}
 	r.started = true
 	t, err = r.runProgram(ctx, agent.Values{
 		Prompt: prompt, Dir: r.ws.dir, Start: r.startFolder(), Role: string(r.role),
-		Task: r.work, Session: r.id, Model: r.configured.Model, Resume: r.thread,
+		Task: r.work, Session: r.id, Model: r.configured.Model, Resume: thread,
 		ScratchDir: r.socket.temp, Base: r.contained.Base,
 		Env: slices.Concat(r.contained.Env, r.environment(started.Attempt)),
 	})
@@ -169,7 +173,7 @@ func (r *turnRun) prompt(ctx context.Context) (prompt []byte, err error) {
 			Key: r.key, Dir: r.ws.dir, Diff: r.ws.diff, Steering: firstSteering(last.steering),
 			CleanupNote: last.cleanupNote,
 			Again:       last.again, Progressed: last.progressed, Output: last.output,
-			Advice: showKey(last.advice, r.key), Resumed: r.thread != "", Parked: last.parked})
+			Advice: showKey(last.advice, r.key), Resumed: r.resumption()})
 		return err
 	})
 	return prompt, err
@@ -179,32 +183,51 @@ func (r *turnRun) prompt(ctx context.Context) (prompt []byte, err error) {
 // started.
 var errNotResumed = errors.New("the agent program did not continue its session")
 
-// resumable returns the session of the agent program that the next turn continues, "" if it starts
-// a new one. The agent must be the same, and the files must be as it left them: what it remembers
-// of others would be wrong. Only authors continue. Whoever judges has run what the author wrote,
-// which could have changed the conversation, and starts again; the prompt has what it asked for.
-func (r *turnRun) resumable(ctx context.Context) string {
-	c, ws := r.workItem().Task.Conversation, r.ws
-	if c == nil || !r.role.IsAuthor() || r.command.Resume == nil || r.last.again ||
-		r.last.noResume || c.Agent != r.name || c.Role != r.role || !rules.IsConversation(c.ID) {
-		return ""
+// resumable returns the session of the agent program that the next turn continues, nil if it starts
+// a new one. The agent must be the same, and the files must be as it left them, but for the base
+// that is merged into them: what it remembers of others would be wrong. Only authors continue.
+// Whoever judges has run what the author wrote, which could have changed the conversation, and
+// starts again; the prompt has what it asked for.
+func (r *turnRun) resumable(ctx context.Context) *rules.Conversation {
+	if !r.role.IsAuthor() || r.command.Resume == nil || r.last.again || r.last.noResume {
+		return nil
 	}
-	if c.Epoch == r.epoch { // this session was parked; its folder is still the same
-		if !r.last.parked {
-			return ""
+	task := r.workItem().Task
+	// The first was interrupted, or waits; the second ended, and the work has come back.
+	for _, c := range []*rules.Conversation{task.Conversation, task.AuthorConversation} {
+		if c != nil && c.Agent == r.name && c.Role == r.role && rules.IsConversation(c.ID) &&
+			r.isAsLeft(ctx, c) {
+			return c
 		}
-		commit, err := ws.save(ctx, r.work+": changes of a parked agent")
-		if err != nil || commit != c.Commit {
-			return ""
+	}
+	return nil
+}
+
+// isAsLeft reports whether the folder is as a conversation left it.
+func (r *turnRun) isAsLeft(ctx context.Context, c *rules.Conversation) bool {
+	if c.Epoch == r.epoch { // it waited, or was interrupted to read words; the folder is the same
+		if !r.last.parked && !r.last.told {
+			return false
 		}
-		return c.ID
+		commit, err := r.ws.save(ctx, r.work+": changes of a parked agent")
+		return err == nil && commit == c.Commit
 	}
 	// Only authors have a folder that stays. If signalbox was killed, it is not known what the
 	// folder had then, and no one else works in it.
-	if ws.commit == "" || c.Commit != "" && c.Commit != ws.commit {
-		return ""
+	return r.ws.commit != "" && (c.Commit == "" || c.Commit == r.ws.commit)
+}
+
+// resumption returns what the agent must know about the conversation that it continues, nil if it
+// starts a new one.
+func (r *turnRun) resumption() *prompts.Resumption {
+	c := r.resumes
+	if c == nil {
+		return nil
 	}
-	return c.ID
+	task := r.workItem().Task
+	back := c.Epoch != r.epoch && task.Conversation != c
+	return &prompts.Resumption{Back: back, Waited: r.last.parked, Told: r.last.told,
+		TimedOut: back && task.Timeouts[r.role] > 0, Merged: r.ws.merged && task.Conflict == nil}
 }
 
 // environment tells the agent, and the programs it starts, who it is.

@@ -26,9 +26,11 @@ type sessionWorkspace struct {
 	// branch.
 	save  func(ctx context.Context, message string) (string, error)
 	close func() error
-	// commit is what the task's own branch has when the session starts; "" if it has none, if the
-	// base was merged into it just now, or if the last author worked on another machine.
+	// commit is what the task's own branch has when the session starts, before the base is merged
+	// into it; "" if it has none, or if the last author worked on another machine.
 	commit string
+	// merged reports that the base was merged into the branch just now.
+	merged bool
 	// diff is a file with the change that a reviewer judges; "" if it judges none.
 	diff string
 	// tooLarge reports that a previous agent left it larger than limits.tree.
@@ -87,8 +89,8 @@ func (o opener) openAuthor(ctx context.Context) (*sessionWorkspace, error) {
 		if tip, err = ws.save(ctx, o.work+": changes of an interrupted agent"); err == nil {
 			err = o.mergeBase(ctx, tree, tip)
 		}
-		if head, headErr := tree.Commit(ctx); err == nil && headErr == nil && head == tip && here {
-			ws.commit = tip
+		if head, headErr := tree.Commit(ctx); err == nil && headErr == nil && here {
+			ws.commit, ws.merged = tip, head != tip
 		}
 	}
 	ws.tooLarge = errors.Is(err, errTooLarge)

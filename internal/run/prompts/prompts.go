@@ -81,9 +81,9 @@ type Data struct {
 	Key string
 	// Exit is the exit signal with which the agent can end its phase, "" if it cannot send one.
 	Exit string
-	// Interrupted reports that a resumed conversation was cut short, and did not wait for
-	// something.
-	Interrupted bool
+	// Resumed is what the agent must know about the conversation that it continues; nil if it
+	// starts a new one.
+	Resumed *Resumption
 	// Again reports that the previous turn had no result. Progressed reports that it had valid
 	// signals nevertheless: it reported progress, or asked for files. Output is the end of that
 	// turn, and Wrong the mistake.
@@ -100,6 +100,11 @@ type (
 		Cause, Work, Summary, Text, Actor string
 		Older                             bool
 	}
+	// Resumption is why an agent continues its conversation. If nothing else applies, it was
+	// interrupted. Back means that its work has come back, or was not finished in time, as TimedOut
+	// says; Waited that it had to wait; Told that a message of the human interrupted it; Merged
+	// that the base branch was merged into its folder since.
+	Resumption struct{ Back, TimedOut, Waited, Told, Merged bool }
 	// Findings is a list of findings.
 	Findings []Finding
 	// Message is from the human. Seq is its event on the ledger.
@@ -270,7 +275,7 @@ func sample(role signalbox.Role) *Data {
 		Commit: "text", Base: "text", Diff: "text", Hidden: "text", Results: text,
 		Differs: text, Accepted: text, Issues: finding,
 		Request: "text", Asker: "T0", Expert: "text", Instructions: "text",
-		Signals: SignalsFor(role, "T1", key), Key: key, Exit: "text", Interrupted: true,
+		Signals: SignalsFor(role, "T1", key), Key: key, Exit: "text", Resumed: &Resumption{},
 		Again: true, Progressed: true, Output: "text", Wrong: "text"}
 }
 

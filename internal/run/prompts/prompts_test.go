@@ -363,20 +363,33 @@ func TestSampleIsComplete(t *testing.T) {
 
 // The prompt of a conversation that continues is short: it has what is new, and the signals.
 func TestResumedPrompt(t *testing.T) {
-	for _, interrupted := range []bool{true, false} {
+	for name, c := range map[string]struct {
+		resumed Resumption
+		says    string
+		returns bool // findings belong to it
+	}{
+		"interrupted": {Resumption{}, "You were interrupted. ", false},
+		"waited":      {Resumption{Waited: true}, "What you waited for is there", false},
+		"told":        {Resumption{Told: true}, "there is a message for you", false},
+		"back":        {Resumption{Back: true}, "Your work has come back to you", true},
+		"late":        {Resumption{Back: true, TimedOut: true}, "You ran out of time", true},
+		"merged": {Resumption{Back: true, Merged: true},
+			"The base branch has been merged into your folder", true},
+	} {
 		data := sample(signalbox.RoleDeveloper)
-		data.Interrupted, data.Task.Work, data.Dir = interrupted, "zebra crossing", "/the/folder"
+		data.Resumed, data.Task.Work, data.Dir = &c.resumed, "zebra crossing", "/the/folder"
 		text, err := RenderResumed(data)
 		must.Succeed(t, err)
 		for _, want := range []string{"same conversation", "/the/folder", "READY_FOR_REVIEW: ",
 			"## Advice", "## Answers from the human", "key:" + data.Key} {
 			if !strings.Contains(string(text), want) {
-				t.Errorf("interrupted %v: %q is not in:\n%s", interrupted, want, text)
+				t.Errorf("%s: %q is not in:\n%s", name, want, text)
 			}
 		}
 		if strings.Contains(string(text), "zebra crossing") ||
-			strings.Contains(string(text), "You were interrupted") != interrupted {
-			t.Errorf("interrupted %v:\n%s", interrupted, text)
+			!strings.Contains(string(text), c.says) ||
+			strings.Contains(string(text), "## Findings") != c.returns {
+			t.Errorf("%s:\n%s", name, text)
 		}
 	}
 }

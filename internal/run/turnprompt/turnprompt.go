@@ -68,9 +68,9 @@ type Turn struct {
 	// Advice what was wrong with it. Progressed means that it had signals.
 	Again, Progressed bool
 	Output, Advice    string
-	// Resumed means that the agent remembers the turn before, and gets a short prompt. Parked means
-	// that it had to wait, and was not interrupted.
-	Resumed, Parked bool
+	// Resumed means that the agent remembers what it did before, and gets a short prompt. It is nil
+	// if a new session starts.
+	Resumed *prompts.Resumption
 }
 
 // Build returns the prompt for a turn, and the sequences of the messages in it. A custom template
@@ -90,11 +90,10 @@ func (p *Builder) Build(ctx context.Context, t Turn) (text []byte, messages []ui
 	data.Dir, data.Diff = t.Dir, t.Diff
 	data.Again, data.Progressed = t.Again, t.Progressed
 	data.Output, data.Wrong = t.Output, t.Advice
-	if t.Resumed {
-		if !t.Parked { // it is about itself
+	if data.Resumed = t.Resumed; data.Resumed != nil {
+		if !t.Resumed.Waited { // it is about itself
 			data.Context = t.CleanupNote
 		}
-		data.Interrupted = !t.Parked
 		text, err = prompts.RenderResumed(data)
 		return text, messages, err
 	}
