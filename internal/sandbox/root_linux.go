@@ -533,5 +533,9 @@ func (l Link) make() error {
 	if err := os.MkdirAll(newRoot+folder, 0o755); err != nil {
 		return err
 	}
-	return os.Symlink(l.Target, filepath.Join(newRoot+folder, filepath.Base(l.Path)))
+	at := filepath.Join(newRoot+folder, filepath.Base(l.Path))
+	if target, err := os.Readlink(at); err == nil && target == l.Target {
+		return nil // below /tmp, the folder for temporary files still has it from an earlier start
+	}
+	return os.Symlink(l.Target, at)
 }

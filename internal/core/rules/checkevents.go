@@ -44,6 +44,8 @@ type ChecksRan struct {
 	// Steering is the list of files with which the work changes what steers agents: their settings,
 	// hooks and instructions.
 	Steering []string `json:"steering,omitempty"`
+	// Change is a digest of what the work changes, absent if that is not known.
+	Change signalbox.Hash `json:"change,omitzero" blob:"-"`
 }
 
 // passed reports whether checks ran and none of them failed, on work that edits no protected files.
@@ -83,6 +85,9 @@ func (b ChecksRan) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Checks, t.Commit, t.Base = e.Seq, b.Commit, b.Base
 		t.Failing, t.Differs, t.Steering = failed, b.Differs, b.Steering
+		if t.Change = b.Change; t.Change != t.Rejected {
+			t.Counts.Repeated = 0
+		}
 		if t.Conflict != nil {
 			t.endConflict()
 		}
@@ -276,7 +281,7 @@ func (b BaselineAccepted) describe(_ *Describer, e *signalbox.Event) (text, deta
 }
 
 // ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge,
-// unchanged, file size, plan, human or pull request.
+// unchanged, repeated, file size, plan, human or pull request.
 type ReworkOrdered struct {
 	Cause   string         `json:"cause"`
 	Count   int            `json:"count"`
@@ -326,6 +331,8 @@ func (b ReworkOrdered) describe(_ *Describer, e *signalbox.Event) (text, detail 
 		return "sent back by its pull request: " + b.Summary, ""
 	case ReworkUnchanged:
 		return "sent back: the branch changes nothing", ""
+	case ReworkRepeated:
+		return "sent back: the same changes as when it was sent back before", ""
 	case FindingHuman:
 		if b.Commit != "" {
 			return "merge of " + shortCommit(b.Commit) + " rejected by " + e.Actor + "; sent back",
@@ -349,6 +356,9 @@ func (b ReworkOrdered) applyTask(e *signalbox.Event, w *Work, t *Task) {
 		t.Counts.Merges = b.Count
 	case ReworkUnchanged:
 		t.Counts.Unchanged, t.Unchanged = b.Count, true
+	case ReworkRepeated:
+		t.Counts.Repeated = b.Count
+		t.dropFindings(ReworkRepeated)
 	case ReworkFileSize:
 		t.Counts.Large = b.Count
 		t.dropFindings(ReworkFileSize) // this one names all files
@@ -365,6 +375,10 @@ func (b ReworkOrdered) applyTask(e *signalbox.Event, w *Work, t *Task) {
 		}
 	}
 	t.Findings = append(slices.Clip(t.Findings), found)
+	switch b.Cause {
+	case ReworkReview, ReworkAudit, ReworkRequest, FindingHuman:
+		t.Rejected = t.Change
+	}
 	t.keepInterrupted()
 	t.Conversation = nil
 }
@@ -378,6 +392,8 @@ const (
 	ReworkPlan   = "plan"
 	// ReworkUnchanged means that the branch changes nothing.
 	ReworkUnchanged = "unchanged"
+	// ReworkRepeated means that the work has the same changes as when it was sent back.
+	ReworkRepeated = "repeated"
 	// ReworkFileSize means that the work adds large files.
 	ReworkFileSize = "file size"
 	// ReworkRequest means that a check of the pull request failed, or that somebody commented on

@@ -18,6 +18,8 @@ type ReportChecks struct {
 	Protected    []string
 	// Unchanged means that the work changes nothing.
 	Unchanged bool
+	// Change is a digest of what the work changes; zero if that is not known.
+	Change signalbox.Hash
 	// Large are the files that the work adds and that are larger than allowed, with their sizes.
 	Large []string
 	// Steering are the files with which the work changes what steers agents.
@@ -53,7 +55,7 @@ func (c ReportChecks) decide(d *decider) error {
 	}
 	d.answer.Seq = h.note(ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows,
 		Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged,
-		Large: c.Large, Steering: c.Steering})
+		Large: c.Large, Steering: c.Steering, Change: c.Change})
 	switch h.w.Task.Kind {
 	case KindBaseline:
 		c.judgeBase(h)
@@ -85,8 +87,35 @@ func (c ReportChecks) judge(h report) {
 		h.Body = c.Body
 		h.requestRemediation("these checks fail on the base too: " +
 			strings.Join(ChecksInWords(failing), ", "))
+	case c.Change != (signalbox.Hash{}) && c.Change == h.w.Task.Rejected:
+		h.repeated()
 	default:
 		h.move(signalbox.PhaseReadyForReview)
+	}
+}
+
+// maxRepeated is how often a task that comes back as it was rejected goes to its developer again,
+// before the human is asked.
+const maxRepeated = 2
+
+// repeated keeps work that was sent back, and has the same changes as then, from those who judge it:
+// they would say the same again.
+func (h report) repeated() {
+	count := h.w.Task.Counts.Repeated + 1
+	words := ""
+	for _, f := range h.w.Task.Findings {
+		if f.Cause != ReworkRepeated {
+			words = f.Summary
+		}
+	}
+	h.note(ReworkOrdered{Cause: ReworkRepeated, Count: count,
+		Summary: "your change is the same as the one that was sent back, so nobody has looked at it again. Do what the other findings ask for, and change the files"})
+	h.move(signalbox.PhaseImplementation)
+	if count > maxRepeated {
+		h.w = withPhase(h.w, signalbox.PhaseImplementation)
+		h.block(AskedRepeated, signalbox.Hash{},
+			"%s came back %d times with the same changes as when it was sent back (%s). Your answer goes to its developer. If it comes back unchanged after that, it is reviewed again",
+			h.w.ID, count, words)
 	}
 }
 

@@ -117,7 +117,7 @@ func (b Retried) apply(s *State, e *signalbox.Event) {
 		return
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
-		t.Cancelled, t.Paused, t.NoBudget = "", false, false
+		t.Cancelled, t.Paused, t.NoBudget, t.Rejected = "", false, false, signalbox.Hash{}
 		t.forgetConversations()
 		t.reopenRequest(false)
 		t.resetCounts()

@@ -193,6 +193,7 @@ func (b TaskReplanned) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(w *Work, t *Task) {
 		if b.Text != t.Text {
 			t.forgetConversations()
+			t.Rejected = signalbox.Hash{}
 		}
 		w.Title, t.Order, t.Priority, t.Blockers = b.Title, b.Order, b.Priority, b.Blockers
 		t.Files, t.Text, t.Budget = b.Files, b.Text, b.Budget

@@ -34,7 +34,9 @@ const (
 	AskedBaseline    QuestionKind = "baseline" // checks fail on the base
 	// is the task done, although it changes nothing?
 	AskedUnchanged QuestionKind = "unchanged"
-	AskedFileSize  QuestionKind = "file_size" // may the task add large files?
+	// the task comes back as it was sent back
+	AskedRepeated QuestionKind = "repeated"
+	AskedFileSize QuestionKind = "file_size" // may the task add large files?
 	// a pull request was closed, or comes back again and again
 	AskedRequest QuestionKind = "pull_request"
 	// agents cannot work until the human has done something
@@ -47,7 +49,7 @@ func QuestionKinds() []QuestionKind {
 	return []QuestionKind{AskedClarification, AskedReview, AskedAudit, AskedChecks, AskedMerge,
 		AskedConflict, AskedIncomplete, AskedWait, AskedTimeout, AskedExpert, AskedExpansion,
 		AskedFile, AskedBudget, AskedBlocked, AskedRemediation, AskedBaseline, AskedUnchanged,
-		AskedFileSize, AskedRequest, AskedAgent, AskedSetup}
+		AskedRepeated, AskedFileSize, AskedRequest, AskedAgent, AskedSetup}
 }
 
 // Question is a question to the human.

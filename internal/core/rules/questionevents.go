@@ -127,6 +127,9 @@ func (b QuestionAnswered) applyTask(q *Question, w *Work, t *Task) {
 	if q.Kind == AskedRequest && w.BlockedFrom == signalbox.PhaseReadyForMerge {
 		t.reopenRequest(true)
 	}
+	if q.Kind == AskedRepeated {
+		t.Rejected = signalbox.Hash{}
+	}
 	if b.Keep {
 		t.KeepLarge = true
 		t.dropFindings(ReworkFileSize)

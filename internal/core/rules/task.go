@@ -94,6 +94,10 @@ type BranchState struct {
 	Conflict *Conflict `json:"conflict,omitempty"`
 	// Unchanged means that the task was sent back because its branch changes nothing.
 	Unchanged bool `json:"unchanged,omitempty"`
+	// Change is a digest of what the work changes, and Rejected what it changed when somebody who
+	// judged it sent it back.
+	Change   signalbox.Hash `json:"change,omitzero"`
+	Rejected signalbox.Hash `json:"rejected,omitzero"`
 	// KeepLarge means that the human allowed the task to add large files.
 	KeepLarge bool `json:"keep_large,omitempty"`
 	// Steering are the files with which Commit changes what steers agents.
@@ -197,6 +201,7 @@ type Counts struct {
 	ExpertRequests int `json:"expert_requests,omitempty"`
 	Remedies       int `json:"remedies,omitempty"`
 	Unchanged      int `json:"unchanged,omitempty"`
+	Repeated       int `json:"repeated,omitempty"`
 	Conflicts      int `json:"conflicts,omitempty"`
 	Large          int `json:"large,omitempty"`
 	Requests       int `json:"requests,omitempty"`
@@ -221,6 +226,8 @@ func FindingSource(cause string) string {
 	switch cause {
 	case ReworkUnchanged:
 		return "unchanged branch"
+	case ReworkRepeated:
+		return "comparison with the rejected work"
 	case findingHealth:
 		return "health audit"
 	}

@@ -33,7 +33,7 @@ func (r *checksRun) carryOut(ctx context.Context) error {
 // results.
 func (r *checksRun) check(ctx context.Context) (err error) {
 	w, repo := r.workItem(), r.crew.project.Repo
-	dir, commit, base, changed := r.crew.project.Root, "", "", []string(nil)
+	dir, commit, base, change := r.crew.project.Root, "", "", signalbox.Hash{}
 	if repo != nil {
 		base, err = r.crew.exchange.Base(ctx)
 		commit = base
@@ -43,7 +43,7 @@ func (r *checksRun) check(ctx context.Context) (err error) {
 		if base, err = r.crew.stack.Start(ctx, r.work, base); err != nil {
 			return err
 		}
-		commit, changed, conflict, err = r.commitToCheck(ctx, base)
+		commit, change, conflict, err = r.commitToCheck(ctx, base)
 		if err == nil && conflict != nil {
 			_, err := r.branch.conflicts().Found(ctx, *conflict)
 			return err
@@ -76,7 +76,7 @@ func (r *checksRun) check(ctx context.Context) (err error) {
 		Rows: rows, Body: body}
 	if w.Task.Kind == rules.KindTask {
 		command.Differs = r.crew.falseClaims(ctx, w.Task.Claimed, rows)
-		command.Unchanged = commit != "" && len(changed) == 0
+		command.Unchanged, command.Change = commit != "" && change == (signalbox.Hash{}), change
 	}
 	if command.Protected, err = r.protectedEdits(ctx, base, commit); err != nil {
 		return err
@@ -163,7 +163,7 @@ func firstSteering(files []string) []string {
 // reviewed, audited and merged. If the two conflict, or if the author has not resolved an earlier
 // conflict, it returns the conflict instead.
 func (r *checksRun) commitToCheck(ctx context.Context, base string) (commit string,
-	changed []string, conflict *rules.Conflict, err error) {
+	change signalbox.Hash, conflict *rules.Conflict, err error) {
 	repo, t := r.crew.project.Repo, r.workItem().Task
 	saved := ""
 	if t.Saved == nil {
@@ -177,36 +177,36 @@ func (r *checksRun) commitToCheck(ctx context.Context, base string) (commit stri
 			t.Conflict.Draft)
 	}
 	if err != nil {
-		return "", nil, nil, err
+		return "", change, nil, err
 	}
 	resolved, unresolved := saved, []string(nil)
 	if t.Conflict != nil {
 		if resolved, unresolved, err = r.branch.conflicts().Resolve(ctx, t.Conflict, saved,
 			base); err != nil {
-			return "", nil, nil, err
+			return "", change, nil, err
 		}
 	}
 	if len(unresolved) > 0 {
 		r.branch.restore(ctx, saved, t.Commit)
 		left := *t.Conflict
 		left.Unresolved = unresolved
-		return "", nil, &left, nil
+		return "", change, &left, nil
 	}
 	commit, err = repo.Combine(ctx, r.work, resolved, base)
 	if found := (*workspace.ConflictError)(nil); errors.As(err, &found) {
 		r.branch.restore(ctx, resolved, saved, t.Commit)
 		conflict, err = r.branch.conflicts().Describe(ctx, found)
-		return "", nil, conflict, err
+		return "", change, conflict, err
 	}
 	if err != nil {
-		return "", nil, nil, err
+		return "", change, nil, err
 	}
 	if commit, err = r.dropLargeFiles(ctx, base, commit); err != nil {
-		return "", nil, nil, err
+		return "", change, nil, err
 	}
 	r.branch.restore(ctx, commit, resolved, saved, t.Commit)
-	changed, err = repo.Changed(ctx, base, commit)
-	return commit, changed, nil, err
+	change, err = repo.ChangeID(ctx, base, commit)
+	return commit, change, nil, err
 }
 
 // saveByHand returns a commit of what is in the task's worktree, if no agent has saved it: a person

@@ -103,6 +103,33 @@ on critic T1:
 	}
 }
 
+// Work that comes back without a change is not reviewed again, although its commit is another one.
+func TestRejectedCommitComesBack(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), script: `
+on developer T1 attempt 1:
+    write a.txt one
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 2:
+    run git commit -q --allow-empty -m "nothing else"
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 3:
+    expect "the name is wrong"
+    expect "the same as the one that was sent back"
+    write a.txt two
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 1:
+    signal REVIEW_FAILED: {task}
+        Issues Found:
+        - the name is wrong
+on critic T1:
+    signal REVIEW_PASSED: {task}
+`})
+	s.begin().end()
+	s.wantCompleted("T1")
+	s.wantStarted("T1", "developer", 3)
+	s.wantStarted("T1", "critic", 2)
+}
+
 // A program that does not continue its session, although it says that it does, is started again
 // with a new one. That is not a failure.
 func TestSessionThatDoesNotContinue(t *testing.T) {

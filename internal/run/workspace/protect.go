@@ -2,12 +2,15 @@ package workspace
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"signalbox"
 )
 
 // Protection defines which files a task must not edit. Paths have slashes and are relative to the
@@ -99,6 +102,31 @@ func (r *edits) Changed(ctx context.Context, base, commit string) ([]string, err
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
+}
+
+// ChangeID returns a digest of what a commit changes relative to its merge base with another; zero
+// if that is nothing.
+func (r *edits) ChangeID(ctx context.Context, base, commit string) (id signalbox.Hash, err error) {
+	bases, err := r.mergeBases(ctx, base, commit)
+	if err != nil {
+		return id, err
+	}
+	sum, changed := sha256.New(), false
+	for _, base := range bases {
+		changes, err := r.compareTrees(ctx, base, commit)
+		if err != nil {
+			return id, err
+		}
+		for _, d := range changes {
+			fmt.Fprintf(sum, "%s %s %s %s %q\n", d.from.mode, d.from.hash, d.to.mode, d.to.hash,
+				d.path)
+			changed = true
+		}
+	}
+	if changed {
+		id = signalbox.Hash(sum.Sum(nil))
+	}
+	return id, nil
 }
 
 // Differing returns the files that differ between two commits.
