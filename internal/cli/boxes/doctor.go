@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/doctor"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/team"
 )
@@ -43,7 +44,9 @@ type diagnosis struct {
 func (c *DoctorCommand) Run(p *cli.Program) error {
 	ctx := context.Background()
 	var settings *config.Config
-	opts := box.DoctorOptions{Options: *p.BoxOptions(), Version: p.Build().Version}
+	opts := box.DoctorOptions{Options: *p.BoxOptions(), Version: p.Build().Version,
+		Instead:  agent.Instead,
+		Progress: func(what string) { p.Notef("%s", what) }}
 	opts.Dir, opts.FindError = p.FindBox(c.BoxFlag)
 	var shared *team.Shared
 	if opts.FindError == nil {

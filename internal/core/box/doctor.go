@@ -67,8 +67,14 @@ type DoctorOptions struct {
 	FindError error
 	// Agents are the programs to check.
 	Agents []AgentCommand
+	// Instead says how to use another program that is installed, in place of one that is missing:
+	// empty if there is none. nil means that none is known.
+	Instead func(missing string) string
 	// Slots is the maximum number of agents that run at once.
 	Slots int
+	// Progress is called, by any goroutine, with what a check waits for that takes long. nil means
+	// that nobody wants to know.
+	Progress func(what string)
 
 	system *system // for tests; nil means the real one
 }
@@ -81,6 +87,9 @@ type system struct {
 	openFileLimit func() (limit uint64, err error)
 	lockTimeout   time.Duration // how long to wait for a lock
 	runTimeout    time.Duration // how long other programs may run
+	// versionTimeout is how long the program of an agent may take to print its version: the first
+	// start of one on a slow disk takes more than ten seconds.
+	versionTimeout time.Duration
 
 	databaseTimeout time.Duration // how long to wait for a database
 	afterFunc       func(time.Duration, func()) (stop func() bool)
@@ -89,7 +98,7 @@ type system struct {
 func realSystem() *system {
 	after := func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	return &system{runtime.GOOS, time.Now, freeBytes, openFileLimit, 2 * time.Second,
-		5 * time.Second, 10 * time.Second, after}
+		5 * time.Second, 30 * time.Second, 10 * time.Second, after}
 }
 
 // Doctor checks everything that signalbox needs. It changes nothing.
@@ -147,7 +156,12 @@ func (d *doctor) checkPlatform() {
 
 // run returns the first line of a program's output.
 func (d *doctor) run(ctx context.Context, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.sys.runTimeout)
+	return d.runFor(ctx, d.sys.runTimeout, name, args...)
+}
+
+func (d *doctor) runFor(ctx context.Context, timeout time.Duration, name string,
+	args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C") // print English
@@ -480,6 +494,9 @@ func limitText(limit uint64) string {
 	return strconv.FormatUint(limit, 10)
 }
 
+// slowVersion is how long the program of an agent may take before the user is told.
+const slowVersion = 2 * time.Second
+
 // checkAgents checks all agents concurrently, because one that hangs takes until its timeout.
 func (d *doctor) checkAgents(ctx context.Context) {
 	found := make([]Check, len(d.Agents))
@@ -506,10 +523,21 @@ func (d *doctor) checkAgent(ctx context.Context, agent AgentCommand) Check {
 		if agent.Install != "" {
 			install += " with " + agent.Install
 		}
+		other := "set another command in " + config.FileName
+		if d.Instead != nil {
+			other = cmp.Or(d.Instead(agent.Argv[0]), other)
+		}
 		return Check{Name: name, Health: Problem, Detail: detail, Fix: install +
-			", add it to the PATH, or set another command in " + config.FileName}
+			", add it to the PATH, or " + other}
 	}
-	version, err := d.run(ctx, path, "--version")
+	if d.Progress != nil {
+		done := d.sys.afterFunc(slowVersion, func() {
+			d.Progress(fmt.Sprintf("waiting for %s --version, at most %s", agent.Argv[0],
+				d.sys.versionTimeout))
+		})
+		defer done()
+	}
+	version, err := d.runFor(ctx, d.sys.versionTimeout, path, "--version")
 	if err != nil || version == "" {
 		return Check{Name: name, Health: Healthy, Detail: path +
 			", which does not print its version"}

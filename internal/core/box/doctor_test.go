@@ -49,7 +49,7 @@ func newPatient(t *testing.T) *patient {
 	sys.goos = "linux"
 	sys.freeBytes = func(string) (uint64, error) { return 10 << 30, nil }
 	sys.openFileLimit = func() (uint64, error) { return 1024, nil }
-	sys.lockTimeout, sys.runTimeout = time.Minute, time.Minute
+	sys.lockTimeout, sys.runTimeout, sys.versionTimeout = time.Minute, time.Minute, time.Minute
 	p.opts = DoctorOptions{Options: *k.opts, Version: "v1", Project: p.project, Dir: k.dir,
 		Slots: 5, system: sys,
 		Agents: []AgentCommand{{Name: "robot",
@@ -240,6 +240,10 @@ func ailmentsInside() map[string]ailment {
 				Install: "npm install robot"}
 		}, "agent robot", Problem, "no-such-agent is not on the PATH",
 			"install it with npm install robot"},
+		"an agent that another program can replace": {func(_ *testing.T, p *patient) {
+			p.opts.Agents[0] = AgentCommand{Name: "robot", Argv: []string{"no-such-agent"}}
+			p.opts.Instead = func(string) string { return "write agent: codex" }
+		}, "agent robot", Problem, "no-such-agent is not on the PATH", "or write agent: codex"},
 		"an agent without a command": {func(_ *testing.T,
 			p *patient) {
 			p.opts.Agents[0].Argv = nil

@@ -23,9 +23,19 @@ func TestDoctorDoesNotWaitForAnAgent(t *testing.T) {
 	ended, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	must.Succeed(t, err)
 	defer ended.Close()
-	p.opts.system.runTimeout = 100 * time.Millisecond
+	p.opts.system.versionTimeout = 100 * time.Millisecond
 	p.opts.Agents[0].Argv[0] = program(t, "hangs", "sleep 600 >"+fifo+" & wait")
+	// A program that is slow is waited for, and the user is told.
+	var waits []string
+	p.opts.Progress = func(what string) { waits = append(waits, what) }
+	p.opts.system.afterFunc = func(_ time.Duration, f func()) func() bool {
+		f()
+		return func() bool { return false }
+	}
 	checks := Doctor(t.Context(), p.opts)
+	if len(waits) != 1 || !strings.HasSuffix(waits[0], "hangs --version, at most 100ms") {
+		t.Errorf("waits: %q", waits)
+	}
 	if last := checks[len(checks)-1]; last.Health != Healthy ||
 		!strings.Contains(last.Detail, "does not print its version") {
 		t.Errorf("%+v", last)

@@ -270,7 +270,8 @@ func (c Command) Check() error {
 	if _, err := process.Find(program, "", env); err != nil {
 		if e, ok := errors.AsType[*signalbox.Error](err); ok && InstallCommand(program) != "" {
 			return &signalbox.Error{Code: e.Code, Err: e.Err, Hint: "install it with " +
-				InstallCommand(program) + ", or set the agent's command"}
+				InstallCommand(program) + ", or " +
+				cmp.Or(Instead(program), "set the agent's command")}
 		}
 		return err
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,7 +12,10 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/durable"
+	"signalbox/internal/process"
 )
 
 // linger is long enough for a program to end after its turn, and short for one that hangs.
@@ -195,6 +199,30 @@ func geminiHome() (string, error) {
 
 // Presets returns the names of the known agent programs.
 func Presets() []string { return []string{"claude", "codex", "gemini", "opencode"} }
+
+// Instead returns what to write to use another agent program, one that is installed here, or "" if
+// none is. A program with a login comes first.
+func Instead(program string) string {
+	host, found := contain.ThisHost(), ""
+	for _, name := range Presets() {
+		command, _ := Preset(name)
+		env := command.environ(process.Environ())
+		if _, err := process.Find(name, "", env); err != nil || name == filepath.Base(program) ||
+			command.checkRoot(os.Geteuid(), env) != nil {
+			continue
+		}
+		if host.MissingLogin(config.Agent{Preset: name}) == "" {
+			found = name
+			break
+		}
+		found = cmp.Or(found, name)
+	}
+	if found == "" {
+		return ""
+	}
+	return fmt.Sprintf("write agent: %s in %s, because %[1]s is installed", found,
+		".signalbox/"+config.FileName)
+}
 
 // InstallCommand returns the command that installs a known agent program, or "".
 func InstallCommand(program string) string {
