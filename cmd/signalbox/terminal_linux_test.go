@@ -202,6 +202,32 @@ func TestTrustAsks(t *testing.T) {
 	}
 }
 
+// TestRunAsksAboutAnEditedPlan answers the question of a run whose plan was edited.
+func TestRunAsksAboutAnEditedPlan(t *testing.T) {
+	w := newTerminalWorld(t)
+	w.piped("", "run", "plan.md", "--no-wait")
+	w.write("plan.md", "# Plan\n\n#### Task A: First\n\n**Acceptance Criteria**:\n\n- it works\n\n"+
+		"#### Task B: Second\n\n**Acceptance Criteria**:\n\n- it works\n")
+	for _, tt := range []struct {
+		typed string
+		added bool
+	}{{"n\n", false}, {"y\n", true}} {
+		c := openTerminal(t, 80, 24)
+		c.types(tt.typed)
+		cmd := w.command("", "signalbox", "run", "plan.md", "--no-wait", "--plain")
+		var out strings.Builder
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, &out, &out
+		c.starts(cmd)
+		if c.ends(); !strings.Contains(out.String(), "1 task added, 1 changed, 0 removed.") ||
+			!strings.Contains(out.String(), "as signalbox plan update plan.md does? [y/N] ") {
+			t.Errorf("%q: %s", tt.typed, out.String())
+		}
+		if added := strings.Contains(w.piped("", "work", "list"), "B "); added != tt.added {
+			t.Errorf("after %q: B is in the plan: %v\n%s", tt.typed, added, out.String())
+		}
+	}
+}
+
 // digests returns the blobs of the box.
 func (w *terminalWorld) digests() []string {
 	w.t.Helper()

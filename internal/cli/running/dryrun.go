@@ -62,6 +62,10 @@ func (c *RunCommand) dryRun(p *cli.Program, text []byte) error {
 	branch := ""
 	if !load.Shared {
 		branch, err = workspace.Inspect(ctx, root)
+		if _, ok := errors.AsType[*workspace.UncommittedError](err); ok {
+			edited := editedPlan{file: c.File, text: text, plan: parsed, load: load}
+			err = edited.checkIn(ctx, p, b, err, true)
+		}
 		miss(err)
 		branch = cmp.Or(settings.Deliver.Target, branch)
 	}

@@ -176,7 +176,13 @@ func (r *run) prepare(p *cli.Program, f cli.BoxFlag) error {
 		&plan.Options{Drafts: settings.Analyst()}); err != nil {
 		return planError(p, err)
 	}
-	if r.project, err = project.Find(ctx, settings, r.root, dir); err == nil {
+	r.project, err = project.Find(ctx, settings, r.root, dir)
+	if dirty, ok := errors.AsType[*workspace.UncommittedError](err); ok {
+		if err = r.edited().check(ctx, p, dir, create, err); err == nil {
+			r.project, err = project.Find(ctx, settings, r.root, dir, dirty.Files...)
+		}
+	}
+	if err == nil {
 		err = agent.CheckRoles(settings, rules.DispatchRoles())
 	}
 	var missing []string

@@ -256,7 +256,7 @@ func (d *doctor) checkRepository(ctx context.Context) {
 		d.add(Warning, "changes", "run git status to see why", "git status failed: %v", err)
 	case changed != "":
 		d.add(Warning, "changes",
-			"commit or stash them: agents start from the last commit and do not see them",
+			"commit them: agents start from the last commit and do not see them",
 			"there are uncommitted changes, such as %s", changed)
 	default:
 		d.ok("changes", "everything is committed")

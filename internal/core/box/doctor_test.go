@@ -150,7 +150,7 @@ func ailmentsAround() map[string]ailment {
 			p *patient) {
 			p.git(t, "rm", "-q", "--cached", ".gitignore")
 		},
-			"changes", Warning, "uncommitted", "commit or stash"},
+			"changes", Warning, "uncommitted", "commit them"},
 		"no box": {func(_ *testing.T, p *patient) {
 			p.opts.Dir, p.opts.FindError = "", noBox(errors.New("there is no box here"))
 		}, "box", Problem, "there is no box here", "signalbox init"},

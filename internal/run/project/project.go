@@ -21,7 +21,8 @@ type Project struct {
 
 // Find returns the project in a folder, as the configuration says: a git repository with a worktree
 // for each task, or one shared folder. dir is the box's folder.
-func Find(ctx context.Context, c *config.Config, root, dir string) (Project, error) {
+func Find(ctx context.Context, c *config.Config, root, dir string, except ...string) (Project,
+	error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return Project{}, err
@@ -29,7 +30,8 @@ func Find(ctx context.Context, c *config.Config, root, dir string) (Project, err
 	if c.Workspace.Shared() {
 		return Project{Root: root}, nil
 	}
-	repo, err := workspace.Find(ctx, root, filepath.Join(dir, workspace.TreesFolder))
+	repo, err := workspace.Find(ctx, root, filepath.Join(dir, workspace.TreesFolder),
+		except...)
 	if err == nil && c.Deliver.Target != "" {
 		err = repo.UseBase(ctx, c.Deliver.Target)
 	}

@@ -259,7 +259,7 @@ func TestPlantedCommands(t *testing.T) {
 			}
 			a.Repo = repo
 			a.record(repo)
-			return repo.inspect(ctx)
+			return repo.inspect(ctx, nil)
 		}},
 		{"base commit", func() error { _, err := a.BaseCommit(ctx); return err }},
 		{"tasks", func() error { _, err := a.Tasks(ctx); return err }},
@@ -357,7 +357,7 @@ func TestPlantedCommands(t *testing.T) {
 				os.WriteFile(filepath.Join(a.dir, "c.txt"), []byte("local\n"), 0o600)); err != nil {
 				return err
 			}
-			if err := a.inspect(ctx); err == nil { // the change is refused
+			if err := a.inspect(ctx, nil); err == nil { // the change is refused
 				return errors.New("the checkout is clean")
 			}
 			a.work("T4", map[string]string{"c.txt": "theirs\n", "f.txt": "1\n"})

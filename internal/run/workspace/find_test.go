@@ -77,14 +77,14 @@ func TestFindRefuses(t *testing.T) {
 			committed(t, dir)
 			write(t, dir, map[string]string{"a": "2", "new": "x"})
 		},
-			"there are uncommitted changes in DIR: a", "commit them, or stash them: git stash"},
+			"there are uncommitted changes in DIR: a", "commit them: agents start from the last commit, and do not see them"},
 		{"staged", func(t *testing.T, dir string) {
 			committed(t, dir)
 			write(t, dir, map[string]string{"1": "x", "2 x": "x", "3": "x", "4": "x", "5": "x",
 				"6": "x", "b": ""})
 			gitRun(t, dir, "add", "-A")
 		}, "there are uncommitted changes in DIR: 1, 2 x, 3, 4, 5 and 2 more",
-			"commit them, or stash them: git stash"},
+			"commit them: agents start from the last commit, and do not see them"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.name != "no git" { // that case changes the environment

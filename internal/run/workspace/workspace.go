@@ -104,7 +104,10 @@ func Branch(task string) string { return branchPrefix + task }
 // Find returns the repository around dir. If work is not possible in it, the error says what to do.
 // Worktrees are kept in folder, which Find creates. If a merge was killed before it updated the
 // checkout of the base branch, Find does that first.
-func Find(ctx context.Context, dir, folder string) (*Repo, error) {
+//
+// If files are changed and not committed, other than those in except, which are relative to Root,
+// the error is an *UncommittedError.
+func Find(ctx context.Context, dir, folder string, except ...string) (*Repo, error) {
 	r, err := newRepo(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -126,7 +129,7 @@ func Find(ctx context.Context, dir, folder string) (*Repo, error) {
 		}
 		defer remove()
 	}
-	if err := r.inspect(ctx); err != nil {
+	if err := r.inspect(ctx, except); err != nil {
 		return nil, err
 	}
 	return r, r.createFolder()
@@ -171,7 +174,7 @@ func Inspect(ctx context.Context, dir string) (base string, err error) {
 	if _, err := r.readShallow(); err != nil {
 		return "", err
 	}
-	err = r.inspect(ctx)
+	err = r.inspect(ctx, nil)
 	return r.Base, err
 }
 
@@ -311,15 +314,29 @@ func unfinishedOperation(gitDir string) (name, undo string) {
 	return "", ""
 }
 
+// UncommittedError is an error of Find and Inspect: files are changed and not committed, and
+// otherwise work is possible.
+type UncommittedError struct {
+	Root string
+	// Files are relative to Root.
+	Files []string
+}
+
+func (e *UncommittedError) Error() string {
+	return fmt.Sprintf("there are uncommitted changes in %s: %s", e.Root, listFiles(e.Files))
+}
+
 // maxListed bounds the files that a message lists.
 const maxListed = 5
 
 // inspect refuses a worktree that is not ready for work, and sets Base.
-func (r *Repo) inspect(ctx context.Context) error {
+func (r *Repo) inspect(ctx context.Context, except []string) error {
 	state, err := r.status(ctx, r.Root, "--untracked-files=no", "--ignore-submodules=all")
 	if err != nil {
 		return err
 	}
+	changed := slices.DeleteFunc(state.files,
+		func(name string) bool { return slices.Contains(except, name) })
 	operation, undo := unfinishedOperation(r.repository.Dir)
 	rebasing := operation == "rebase" // a rebase detaches the head
 	switch {
@@ -332,11 +349,13 @@ func (r *Repo) inspect(ctx context.Context) error {
 	case operation != "":
 		return signalbox.CodeFailed.Errorf("finish it, or abort it: "+undo,
 			"a %s is in progress in %s", operation, r.Root)
-	case len(state.files) > 0:
-		return signalbox.CodeFailed.Errorf("commit them, or stash them: git stash",
-			"there are uncommitted changes in %s: %s", r.Root, listFiles(state.files))
 	}
 	r.Base = state.branch
+	if len(changed) > 0 {
+		return signalbox.CodeFailed.Errorf(
+			"commit them: agents start from the last commit, and do not see them",
+			"%w", &UncommittedError{r.Root, changed})
+	}
 	return r.checkFilters(ctx)
 }
 
