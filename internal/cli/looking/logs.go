@@ -21,11 +21,12 @@ type LogsCommand struct {
 	Follow  bool         `short:"f" help:"Keep printing what agents write, and the next sessions, until the task is done or you press Ctrl-C."`
 	All     bool         `help:"Print all sessions, oldest first." xor:"sessions"`
 	Session cli.NonEmpty `placeholder:"S" help:"Print only this session; see signalbox work show." xor:"sessions"`
+	Full    bool         `help:"Print results of tools, calls and long lines whole, not only their start."`
 	Raw     bool         `help:"Print the exact bytes that the agents wrote, also to a terminal."`
 }
 
 func (LogsCommand) Help() string {
-	return `Shows what the agents of a task wrote and did: their words, their tool calls with the start of each result, and their signals. A signal that counts has the mark ✔; one that was refused has ✘ and the reason. Each turn ends with what it came to and what it used. Without --all or --session it shows the last session of an agent.
+	return `Shows what the agents of a task wrote and did: their words, their tool calls with the start of each result (--full: all of it), and their signals. A signal that counts has the mark ✔; one that was refused has ✘ and the reason. Each turn ends with what it came to and what it used. Without --all or --session it shows the last session of an agent.
 
 On a terminal the text goes through the program that PAGER names, or less.
 
@@ -33,6 +34,7 @@ Examples:
 
     signalbox logs T1
     signalbox logs T1 -f
+    signalbox logs T1 --full
     signalbox logs T1 --all --no-pager
     signalbox logs T1 --session w-1f2e3d4c5b6a.2 --raw > transcript.jsonl`
 }
@@ -57,7 +59,7 @@ func (c *LogsCommand) Run(p *cli.Program) error {
 				indexes)
 		}
 		return p.Page(c.PagerFlag, func(out io.Writer) error {
-			o := render.LogOptions{Options: p.RenderOptions(),
+			o := render.LogOptions{Options: p.RenderOptions(), Full: c.Full,
 				Flush: func() error { return cli.Flush(out) }}
 			return render.NewLog(out, b, w.ID, o).Print(ctx, indexes)
 		})
@@ -75,7 +77,7 @@ func (c *LogsCommand) follow(p *cli.Program, b *box.Box, w *rules.Work, indexes 
 	if !c.Raw {
 		out = p.Styled(p.Colors(p.Stdout))
 	}
-	o := render.LogOptions{Options: p.RenderOptions(), Raw: c.Raw, Flush: func() error { return cli.Flush(out) }}
+	o := render.LogOptions{Options: p.RenderOptions(), Raw: c.Raw, Full: c.Full, Flush: func() error { return cli.Flush(out) }}
 	err := render.NewLog(out, b, w.ID, o).Follow(ctx, from)
 	if errors.Is(err, context.Canceled) {
 		return nil // an interrupt is the normal end

@@ -44,6 +44,8 @@ type LogOptions struct {
 	Options
 	// Raw prints the output of agents as it is, and nothing else.
 	Raw bool
+	// Full prints everything that agents wrote, also what is usually shortened.
+	Full bool
 	// Flush is called when something was printed and nothing more is there yet; nil does nothing.
 	Flush func() error
 	// Poll is how often the output of a running agent is read; 0 means every 200 milliseconds.
@@ -238,7 +240,7 @@ func (l *Log) start(w *rules.Work, s *inspect.Session, turn, ended *inspect.Turn
 		return
 	}
 	l.printer = NewTranscript(l.out,
-		TranscriptOptions{Options: l.o.Options, Format: cmp.Or(turn.Format, signalbox.FormatAuto),
+		TranscriptOptions{Options: l.o.Options, Full: l.o.Full, Format: cmp.Or(turn.Format, signalbox.FormatAuto),
 			Role: s.Role, Work: w.ID, Name: w.Name(), Turn: ended})
 }
 

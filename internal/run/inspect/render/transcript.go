@@ -26,6 +26,9 @@ type TranscriptOptions struct {
 	Work, Name string
 	// Turn is what the ledger says about the turn, nil while it is running.
 	Turn *inspect.Turn
+	// Full prints everything: all lines of results, calls of tools and thinking, as long as they
+	// are, up to maxFullLine.
+	Full bool
 	// Tail means that the output starts in the middle, so that signals have other offsets than on
 	// the ledger.
 	Tail bool
@@ -33,7 +36,7 @@ type TranscriptOptions struct {
 
 // Transcript prints the output of an agent as it arrives: its words, its tool calls on one line
 // each with the start of the result, and marks at its signals. It needs the same memory for every
-// length.
+// length, unless it prints lines in full.
 type Transcript struct {
 	emit    func(Line) error
 	o       TranscriptOptions
@@ -64,6 +67,8 @@ const (
 	// tool calls may be.
 	maxResult  = 3
 	maxColumns = 160
+	// maxFullLine is maxLine if everything is printed. The line is kept in memory.
+	maxFullLine = 256 << 20
 )
 
 // NewTranscript returns a Transcript that prints to w.
@@ -79,7 +84,7 @@ func NewTranscript(w io.Writer, o TranscriptOptions) *Transcript {
 // Write takes the next piece of the output. It returns the error of the writer that it prints to.
 func (t *Transcript) Write(p []byte) (int, error) {
 	for line := range bytes.Lines(p) {
-		if len(t.line)+len(line) > maxLine {
+		if len(t.line)+len(line) > t.longest() {
 			t.scan(t.line)
 			t.scan(line)
 			t.dropped += int64(len(t.line) + len(line))
@@ -92,6 +97,14 @@ func (t *Transcript) Write(p []byte) (int, error) {
 		}
 	}
 	return len(p), t.err
+}
+
+// longest returns the longest line that is read.
+func (t *Transcript) longest() int {
+	if t.o.Full {
+		return maxFullLine
+	}
+	return maxLine
 }
 
 // Flush prints what is held back, because nothing more may arrive for a while.
@@ -208,7 +221,7 @@ func (t *Transcript) entry(e agentformat.Entry) {
 	case e.Kind == agentformat.EntryThinking:
 		t.lines(LineFaint, indent+"  · ", e.Text, 1)
 	case e.Kind == agentformat.EntryToolCall:
-		call := clip(e.Text)
+		call := t.clip(e.Text)
 		t.print(Line{Kind: LineCall, Indent: indent + "  ", Text: "▸ " + call,
 			Cut: len(call) < len(e.Text)})
 	case e.Kind == agentformat.EntryToolResult && e.Failed:
@@ -232,7 +245,7 @@ func (t *Transcript) message(words string) {
 // piece adds a piece to a message, and prints its complete lines.
 func (t *Transcript) piece(words string) {
 	for line := range strings.Lines(words) {
-		if t.partial.Len() < maxWords {
+		if t.o.Full || t.partial.Len() < maxWords {
 			t.partial.WriteString(line)
 		}
 		if strings.HasSuffix(line, "\n") {
@@ -267,12 +280,13 @@ func (t *Transcript) words(line string) {
 	line = strings.TrimRight(line, "\r\n")
 	i := slices.IndexFunc(t.signals, func(sig signalbox.Signal) bool { return isOn(sig, line) })
 	if i < 0 {
-		t.print(Line{Text: text.PrintableLines(clipTo(line, maxWords)), Cut: len(line) > maxWords})
+		shown := t.clipWords(line)
+		t.print(Line{Text: text.PrintableLines(shown), Cut: len(shown) < len(line)})
 		return
 	}
 	sig := t.signals[i]
 	t.signals = slices.Delete(t.signals, i, i+1)
-	t.mark(sig, text.PrintableLines(clipTo(strings.TrimSpace(line), maxWords)))
+	t.mark(sig, text.PrintableLines(t.clipWords(strings.TrimSpace(line))))
 }
 
 // isOn reports whether a signal is on a line. A line signal is all of its line, so that a sentence
@@ -301,7 +315,7 @@ func (t *Transcript) flushSignals() {
 			kept = append(kept, sig)
 			continue
 		}
-		t.mark(sig, clip(cmp.Or(firstLine(sig), signalName(sig.Name), "remark")))
+		t.mark(sig, t.clip(cmp.Or(firstLine(sig), signalName(sig.Name), "remark")))
 	}
 	t.signals = kept
 }
@@ -343,9 +357,9 @@ func (t *Transcript) lines(kind LineKind, indent, words string, limit int) {
 	if words == "" {
 		return
 	}
-	for range limit {
+	for n := 0; t.o.Full || n < limit; n++ {
 		line, rest, more := strings.Cut(words, "\n")
-		shown := clip(line)
+		shown := t.clip(line)
 		t.print(Line{Kind: kind, Indent: indent, Text: shown, Cut: len(shown) < len(line)})
 		indent = strings.Repeat(" ", len([]rune(indent)))
 		if words = rest; !more {
@@ -361,6 +375,22 @@ func (t *Transcript) print(line Line) {
 	if t.err == nil {
 		t.err = t.emit(line)
 	}
+}
+
+// clip returns text on one line, which is not too long unless everything is printed.
+func (t *Transcript) clip(s string) string {
+	if t.o.Full {
+		return show.OnScreen(s)
+	}
+	return clip(s)
+}
+
+// clipWords returns as much as is printed of a line of an agent's words.
+func (t *Transcript) clipWords(line string) string {
+	if t.o.Full {
+		return line
+	}
+	return clipTo(line, maxWords)
 }
 
 // clip returns text on one line that is not too long.

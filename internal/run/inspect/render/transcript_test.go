@@ -139,11 +139,35 @@ func TestTranscriptOfALongLine(t *testing.T) {
 	if want := "  (a line of 5.2 MB is not shown: --raw)\n✔ READY_FOR_REVIEW: T7\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	o.Full = true
+	got = transcriptOf(t, append(result(5<<20), after...), 64<<10, o)
+	if want := "    " + strings.Repeat("x", 5<<20) + "\n✔ READY_FOR_REVIEW: T7\n"; got != want {
+		t.Errorf("in full it has %d bytes, want %d", len(got), len(want))
+	}
 	// A plain line is cut.
 	plain := transcriptOf(t, append(bytes.Repeat([]byte("y"), maxWords+10), '\n'), 4096,
 		TranscriptOptions{Format: signalbox.FormatPlain})
 	if want := strings.Repeat("y", maxWords) + "…\n"; plain != want {
 		t.Errorf("a plain line has %d bytes, want %d", len(plain), len(want))
+	}
+}
+
+// Nothing is left out of a full transcript.
+func TestTranscriptInFull(t *testing.T) {
+	long := strings.Repeat("word ", 100) + "end"
+	stream := `{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"one\ntwo"},` +
+		`{"type":"tool_use","name":"Bash","input":{"command":"` + long + `"}}]}}` + "\n" +
+		`{"type":"user","message":{"content":[{"type":"tool_result","content":"1\n2\n3\n4\n` +
+		long + `"}]}}` + "\n"
+	want := "  · one\n    two\n  ▸ Bash " + long + "\n    1\n    2\n    3\n    4\n    " + long + "\n"
+	if got := transcriptOf(t, []byte(stream), 64, TranscriptOptions{Full: true,
+		Format: signalbox.FormatClaude}); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	words := strings.Repeat("y", 3*maxWords) + "\n"
+	if got := transcriptOf(t, []byte(words), 4096, TranscriptOptions{Full: true,
+		Format: signalbox.FormatPlain}); got != words {
+		t.Errorf("a plain line has %d bytes, want %d", len(got), len(words))
 	}
 }
 
