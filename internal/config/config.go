@@ -52,8 +52,11 @@ type Config struct {
 	Ports int `yaml:"ports"`
 	// Protected are patterns for paths that tasks should not edit: path.Match for each segment, and
 	// ** for any number of segments.
-	Protected []string  `yaml:"protected"`
-	Workspace Workspace `yaml:"workspace"`
+	Protected []string `yaml:"protected"`
+	// ProtectedExisting are patterns like Protected for files that tasks may add, but not edit once
+	// they are on the base.
+	ProtectedExisting []string  `yaml:"protected_existing"`
+	Workspace         Workspace `yaml:"workspace"`
 	// Approve is which merges a person must approve: ApproveMerge all of them, ApproveSteering
 	// those that change files that steer agents, ApproveNever none. Empty means ApproveSteering.
 	Approve string `yaml:"approve"`

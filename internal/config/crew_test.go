@@ -165,6 +165,7 @@ checks:
 environments: [{name: local, env: {A: b}}, {name: other place, run: [ssh, host]}]
 budget: {run: {cost: 0.000001, tokens: 5_000}, task: {cost: "12.5", time: 90m}}
 protected: ["**/*_test.go", go.mod, '[a-c]?/\[x']
+protected_existing: [tests]
 grace: 0s
 `)
 	want := Default()
@@ -179,6 +180,7 @@ grace: 0s
 	want.Budget = Budgets{Run: Budget{CostMicros: 1, Tokens: 5000},
 		Task: Budget{CostMicros: 12_500_000, Time: 90 * time.Minute}}
 	want.Protected = []string{"**/*_test.go", "go.mod", `[a-c]?/\[x`}
+	want.ProtectedExisting = []string{"tests"}
 	want.Grace = 0
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -17,19 +17,28 @@ func (c *Config) Protects(name string) bool {
 			return true
 		}
 	}
-	return c.anyPattern(name, func(pattern, segments []string) bool {
-		for i := range segments {
-			if matches(pattern, segments[:i+1]) {
-				return true
-			}
+	return anyPattern(slices.Concat(c.Protected, alwaysProtected), name, within)
+}
+
+// ProtectsExisting reports whether a path, as in Protects, is protected if it is on the base.
+func (c *Config) ProtectsExisting(name string) bool {
+	return anyPattern(c.ProtectedExisting, name, within)
+}
+
+// within reports whether a pattern matches a path or a folder that contains it.
+func within(pattern, segments []string) bool {
+	for i := range segments {
+		if matches(pattern, segments[:i+1]) {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // ProtectsBelow reports whether some path below this one could be protected.
 func (c *Config) ProtectsBelow(name string) bool {
-	return c.anyPattern(name, func(pattern, segments []string) bool {
+	return anyPattern(slices.Concat(c.Protected, alwaysProtected), name, func(pattern,
+		segments []string) bool {
 		for i, segment := range pattern {
 			if i == len(segments) || segment == anyDepth {
 				return true
@@ -50,9 +59,9 @@ var alwaysProtected = []string{FileName, ".worktreeinclude"}
 // configuration of its own.
 const boxFolder = ".signalbox"
 
-// anyPattern reports whether a pattern matches a path as they are, or folded.
-func (c *Config) anyPattern(name string, match func(pattern, segments []string) bool) bool {
-	for _, pattern := range slices.Concat(c.Protected, alwaysProtected) {
+// anyPattern reports whether one of the patterns matches a path as they are, or folded.
+func anyPattern(patterns []string, name string, match func(pattern, segments []string) bool) bool {
+	for _, pattern := range patterns {
 		if match(strings.Split(pattern, "/"), strings.Split(name, "/")) ||
 			match(strings.Split(git.FoldPath(pattern), "/"),
 				strings.Split(git.FoldPath(name), "/")) {

@@ -216,5 +216,6 @@ func (c *Config) Harmless() bool {
 		rest.Deliver = standard.Deliver
 	}
 	rest.Keyed, rest.Protected, rest.Budget = standard.Keyed, standard.Protected, standard.Budget
+	rest.ProtectedExisting = standard.ProtectedExisting
 	return reflect.DeepEqual(&rest, standard)
 }

@@ -13,10 +13,12 @@ import (
 )
 
 func (c *Config) checkProtected(f *faults) {
-	for i, pattern := range c.Protected {
-		at := setting("protected").item(i)
-		if fault, hint := checkPattern(pattern); fault != "" {
-			f.fail(at, hint, "%s", fault)
+	for name, patterns := range map[string][]string{"protected": c.Protected,
+		"protected_existing": c.ProtectedExisting} {
+		for i, pattern := range patterns {
+			if fault, hint := checkPattern(pattern); fault != "" {
+				f.fail(setting(name).item(i), hint, "%s", fault)
+			}
 		}
 	}
 }

@@ -26,7 +26,7 @@ type TrustCommand struct {
 func (TrustCommand) Help() string {
 	return `Shows what the team's configuration, signalbox.yaml and prompts at the top of the repository, would run on this machine, and asks whether you trust it. Until you do, and again whenever it changes in the last commit, every command refuses to work that would use it. After a change it shows the difference from the version that you trusted.
 
-What it can do: run commands as you, with or without a sandbox, with your environment variables, and tell agents what to do. Settings that can only lower what agents may do or spend (approve: merge, keyed, protected, budget, slots up to the default, deliver: branch and deliver.squash) need no trust.
+What it can do: run commands as you, with or without a sandbox, with your environment variables, and tell agents what to do. Settings that can only lower what agents may do or spend (approve: merge, keyed, protected, protected_existing, budget, slots up to the default, deliver: branch and deliver.squash) need no trust.
 
 Trust is kept in your configuration folder, for this folder and this box on this machine. If there is no box, one is created. A box that was not created on this machine, and is not at the top of a git repository, needs trust too, and again whenever its own configuration changes, which is shown. So does a ledger in a database that neither init, join nor ledger migrate has put there on this machine: no command connects to it before.
 

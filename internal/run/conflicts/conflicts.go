@@ -166,11 +166,9 @@ func (r *Resolver) Describe(ctx context.Context, e *workspace.ConflictError) (
 	for _, note := range e.Notes {
 		fmt.Fprintf(&b, "- %s\n", text.OneLine(note))
 	}
-	for _, name := range e.Files {
-		if r.Config.Protects(name) {
-			fmt.Fprintf(&b, "- %s: protected, so the version of %s is in place. Leave it\n",
-				text.OneLine(name), e.Base)
-		}
+	for _, name := range e.Protected(r.Config) {
+		fmt.Fprintf(&b, "- %s: protected, so the version of %s is in place. Leave it\n",
+			text.OneLine(name), e.Base)
 	}
 	if commits := r.Repo.CommitsOn(ctx, e); len(commits) > 0 {
 		fmt.Fprintf(&b, "\nCommits of %s since then, newest first:\n", e.Base)

@@ -38,11 +38,13 @@ type Data struct {
 	Checks        []Check
 	Environments  []string
 	Protected     []string
-	Experts       []rules.Expert
-	Findings      Findings
-	Answers       []Answer
-	Advice        []Advice
-	Overlaps      []string
+	// ProtectedExisting are patterns of files that may be added, but not edited.
+	ProtectedExisting []string
+	Experts           []rules.Expert
+	Findings          Findings
+	Answers           []Answer
+	Advice            []Advice
+	Overlaps          []string
 	// Corrections are what the human sent the work back with, the newest first: all of it, for
 	// authors without what is among the findings. Messages are words of the human for this agent.
 	Corrections Findings
@@ -266,9 +268,9 @@ func sample(role signalbox.Role) *Data {
 			Files: text, Budget: &plan.Budget{}, Notes: "text"},
 		Plan: "text", Introduction: "text", BaseBranch: "main",
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text,
-		Protected: text,
-		Experts:   []rules.Expert{{Name: "text", Gap: "text", Keywords: text}},
-		Findings:  append(human, finding...), Corrections: human,
+		Protected: text, ProtectedExisting: text,
+		Experts:  []rules.Expert{{Name: "text", Gap: "text", Keywords: text}},
+		Findings: append(human, finding...), Corrections: human,
 		Messages: []Message{{"text", "text", 1}}, Answers: []Answer{{"text", "text"}},
 		Advice: []Advice{{"text", "text", "text"}}, Overlaps: text, Conflicts: text,
 		Unresolved: text, ConflictNotes: "text", Context: "text", Steering: text,

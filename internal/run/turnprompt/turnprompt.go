@@ -229,7 +229,8 @@ func (p *Builder) collect(ctx context.Context, role signalbox.Role, work string)
 	}
 	t := w.Task
 	d := &prompts.Data{Role: role, Work: work, Title: w.Title, Phase: string(w.Phase),
-		Protected: p.box.Config.Protected, BaseBranch: p.opts.Branch,
+		Protected:         p.box.Config.Protected,
+		ProtectedExisting: p.box.Config.ProtectedExisting, BaseBranch: p.opts.Branch,
 		Overlaps: prompts.Lines(t.Overlaps), Context: t.Context, Differs: t.Differs,
 		Asker: t.Asker, Expert: t.Expert}
 	switch role {

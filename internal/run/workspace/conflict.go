@@ -164,13 +164,28 @@ func (r *conflicts) Draft(ctx context.Context, e *ConflictError, p Protection) (
 		fmt.Sprintf("Merge %s into %s, with conflicts to resolve\n", e.Base, e.Branch))
 }
 
+// protected reports whether an author must not edit the file.
+func (entry *conflictEntry) protected(p Protection) bool {
+	return p.Protects(entry.path) || entry.theirs.hash != "" && p.ProtectsExisting(entry.path)
+}
+
+// Protected returns the files with conflicts that the author must not edit.
+func (e *ConflictError) Protected(p Protection) (files []string) {
+	for i := range e.entries {
+		if e.entries[i].protected(p) {
+			files = append(files, e.entries[i].path)
+		}
+	}
+	return files
+}
+
 // withTheirs returns the tree of a conflict with the base's version of protected files.
 func (r *conflicts) withTheirs(ctx context.Context, e *ConflictError,
 	p Protection) (string, error) {
 	var changes strings.Builder
 	for _, entry := range e.entries {
 		switch v := entry.theirs; {
-		case !p.Protects(entry.path):
+		case !entry.protected(p):
 		case v.hash == "":
 			fmt.Fprintf(&changes, "0 %s\t%s\x00", strings.Repeat("0", len(e.tree)), entry.path)
 		default:

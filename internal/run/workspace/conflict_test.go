@@ -17,7 +17,8 @@ func (p protects) Protects(
 	path string) bool {
 	return p != "" && strings.HasPrefix(path, string(p))
 }
-func (p protects) ProtectsBelow(path string) bool { return false }
+func (p protects) ProtectsExisting(path string) bool { return false }
+func (p protects) ProtectsBelow(path string) bool    { return false }
 
 // conflictKit is a task T1 that conflicts with the base.
 type conflictKit struct {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/git"
 )
 
 // Protection defines which files a task must not edit. Paths have slashes and are relative to the
@@ -18,6 +19,8 @@ import (
 type Protection interface {
 	// Protects reports whether a path is protected.
 	Protects(path string) bool
+	// ProtectsExisting reports whether a path is protected if it is on the base: a task may add it.
+	ProtectsExisting(path string) bool
 	// ProtectsBelow reports whether a path below this one could be protected.
 	ProtectsBelow(path string) bool
 }
@@ -28,6 +31,7 @@ type Protection interface {
 //
 //   - A new or changed link or submodule, if a protected file could be below it.
 //   - A change of a file that a protected path leads to through links.
+//   - A new file whose name some system takes for one on the base that is protected there.
 //   - A change of the attributes of a protected file, because they change what git writes when it
 //     checks out the file.
 func (r *edits) ProtectedEdits(ctx context.Context, base, commit string,
@@ -50,11 +54,15 @@ func (r *edits) ProtectedEdits(ctx context.Context, base, commit string,
 		if err != nil {
 			return nil, err
 		}
+		existing, err := r.protectedExisting(ctx, base, links, p)
+		if err != nil {
+			return nil, err
+		}
 		attributes := false
 		for _, d := range changes {
 			leads := d.to.mode == modeLink || d.to.mode == modeSubmodule
 			if slices.ContainsFunc(aliases(d.path, links), p.Protects) || leads &&
-				p.ProtectsBelow(d.path) {
+				p.ProtectsBelow(d.path) || existing[git.FoldPath(d.path)] {
 				edited[d.path] = true
 			}
 			attributes = attributes || strings.EqualFold(path.Base(d.path), ".gitattributes")
@@ -64,7 +72,9 @@ func (r *edits) ProtectedEdits(ctx context.Context, base, commit string,
 		}
 		changed, err := r.attributeChanges(ctx, base, commit,
 			slices.DeleteFunc(slices.Sorted(maps.Keys(files)),
-				func(name string) bool { return !p.Protects(name) }))
+				func(name string) bool {
+					return !p.Protects(name) && !existing[git.FoldPath(name)]
+				}))
 		if err != nil {
 			return nil, err
 		}
@@ -73,6 +83,28 @@ func (r *edits) ProtectedEdits(ctx context.Context, base, commit string,
 		}
 	}
 	return slices.Sorted(maps.Keys(edited)), nil
+}
+
+// protectedExisting returns the files of a base that are protected because they exist there, and
+// the folders that they are in, as git.FoldPath returns them: a task can replace a file, or lead its
+// path elsewhere, also by adding something with another spelling of a name. links are those of the
+// commit that is compared.
+func (r *edits) protectedExisting(ctx context.Context, base string, links map[string]string,
+	p Protection) (map[string]bool, error) {
+	files, err := r.listTree(ctx, base, "")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for name := range files {
+		if !slices.ContainsFunc(aliases(name, links), p.ProtectsExisting) {
+			continue
+		}
+		for name = git.FoldPath(name); name != "." && !found[name]; name = path.Dir(name) {
+			found[name] = true
+		}
+	}
+	return found, nil
 }
 
 // mergeBases returns the merge bases of two commits. If they have none, everything that differs

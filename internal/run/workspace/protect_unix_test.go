@@ -163,6 +163,45 @@ func TestProtectedEdits(t *testing.T) {
 	}
 }
 
+// Files that are protected only if they exist may be added, in every way that leaves the others as
+// they are.
+func TestProtectedExisting(t *testing.T) {
+	t.Parallel()
+	first, _ := protectedKit(t)
+	first.open("T1")
+	protection := &config.Config{ProtectedExisting: []string{"ci/**", "check", "alias/**"}}
+	for _, tt := range []struct {
+		name, edit, want string
+	}{
+		{"new files", "echo x >ci/new.sh; mkdir ci/more; echo x >ci/more/y; echo x >scripts/lib/b", ""},
+		{"changed", "echo x >ci/run.sh", "ci/run.sh"},
+		{"mode", "chmod +x ci/deep/x", "ci/deep/x"},
+		{"deleted", "git rm -q ci/run.sh", "ci/run.sh"},
+		{"renamed", "git mv ci/run.sh ci/ran.sh", "ci/run.sh"},
+		{"replaced by a link", "ln -sf ../other.sh ci/run.sh", "ci/run.sh"},
+		{"folder replaced by a link", "rm -r ci; ln -s scripts ci", "ci ci/deep/x ci/run.sh"},
+		{"behind links", "echo x >scripts/check.sh; echo x >scripts/lib/a",
+			"scripts/check.sh scripts/lib/a"},
+		{"another case", "echo x >ci/RUN.sh; mkdir Ci; echo x >Ci/z", "ci/RUN.sh"},
+		{"link with another case", "ln -s scripts Ci", "Ci"},
+		{"attributes of all", "echo '*.sh eol=crlf' >.gitattributes; echo x >ci/new.sh",
+			"ci/run.sh scripts/check.sh"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			k := first.copied(t)
+			base, tree := k.base(), k.open("T1")
+			runShell(t, tree.Dir, tt.edit)
+			saved, _, err := tree.Save(t.Context(), "mine")
+			must.Succeed(t, err)
+			edits, err := k.ProtectedEdits(t.Context(), base, saved, protection)
+			if diff := cmp.Diff(tt.want, strings.Join(edits, " ")); diff != "" || err != nil {
+				t.Errorf("%v, edits (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
 // Links that form a circle have a limited number of aliases.
 func TestAliases(t *testing.T) {
 	links := map[string]string{"a": "b", "b": "a", "top": ".", "c/d": "e/f"}
