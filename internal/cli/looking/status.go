@@ -35,6 +35,7 @@ func (c *StatusCommand) Run(p *cli.Program) error {
 		if err != nil {
 			return err
 		}
+		st.FindBehind(ctx, b, p.ProjectRoot(c.BoxFlag, b.Dir))
 		if c.JSON {
 			return p.PrintJSON(st, "")
 		}

@@ -432,6 +432,9 @@ func workHere(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *b
 		return err
 	}
 	showOutcome(p, b, j.display.JSON, outcome, started, working.Err() != nil)
+	if behind := c.Behind(); behind != "" { // the warning during the run is far above
+		p.Warnf("%s", behind)
+	}
 	return outcomeError(outcome, working.Err() != nil)
 }
 

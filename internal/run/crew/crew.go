@@ -369,6 +369,9 @@ func (c *Crew) Run(ctx context.Context) (rules.Status, error) {
 	return outcome, err
 }
 
+// Behind says why the base branch waits behind the base, "" if it does not.
+func (c *Crew) Behind() string { return c.follower.Behind() }
+
 // dispatchLoop starts sessions until there is nothing left to do.
 func (c *Crew) dispatchLoop(ctx context.Context) (rules.Status, error) {
 	for {

@@ -79,9 +79,6 @@ func (m *merge) settle(ctx context.Context, command rules.ReportMerge,
 		return err
 	default:
 		command.Commit, command.Before = merged.Commit, merged.Before
-		if merged.Warning != "" {
-			m.crew.log.Warn(merged.Warning)
-		}
 	}
 	_, err = m.submit(command)
 	if command.Moves && (err == nil || isRefusal(err)) {
@@ -107,11 +104,11 @@ func (m *merge) landed(ctx context.Context, t *rules.Task) (workspace.Merged, er
 		m.crew.exchange.Shared() {
 		return workspace.Merged{}, err
 	}
-	warning, landed, err := m.crew.project.Repo.Landed(ctx, prepared.Commit)
+	landed, err := m.crew.project.Repo.Landed(ctx, prepared.Commit)
 	if err != nil || !landed {
 		return workspace.Merged{}, err
 	}
-	return workspace.Merged{Commit: prepared.Commit, Before: prepared.Before, Warning: warning}, nil
+	return workspace.Merged{Commit: prepared.Commit, Before: prepared.Before}, nil
 }
 
 // errBaseMoved means that the ledger names another base than when the merge began.

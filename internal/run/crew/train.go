@@ -287,12 +287,8 @@ func (t *train) land(ctx context.Context) error {
 		}
 	}
 	if n > 0 && !t.report.Moves {
-		warning, err := t.chain.Land(ctx, n)
-		if err != nil {
+		if err := t.chain.Land(ctx, n); err != nil {
 			return err
-		}
-		if warning != "" {
-			t.crew.log.Warn(warning)
 		}
 	}
 	return t.submitReport(ctx)

@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/questions"
+	"signalbox/internal/run/workspace"
 )
 
 // Status is what is going on in a box.
@@ -160,6 +161,9 @@ type Base struct {
 	Failing []string `json:"failing,omitempty"`
 	// Accepted lists the checks that may fail because the human accepted that.
 	Accepted []string `json:"accepted,omitempty"`
+	// Behind is why the branch waits behind the base; nil if it does not, or if FindBehind was not
+	// called.
+	Behind *workspace.Behind `json:"behind,omitempty"`
 }
 
 // RateLimit says until when an agent, or every agent of a role, waits.
@@ -466,6 +470,14 @@ func ReadStatus(ctx context.Context, b *box.Box, now time.Time) (*Status, error)
 		return nil, err
 	}
 	return st, nil
+}
+
+// FindBehind finds out whether the base branch waits behind the base. root is the folder of the
+// project. Without an answer from git there is none.
+func (st *Status) FindBehind(ctx context.Context, b *box.Box, root string) {
+	if !b.Config.Workspace.Shared() {
+		st.Base.Behind, _ = workspace.FindBehind(ctx, root, b.Config.Deliver.Target)
+	}
 }
 
 // addClock compares the clock of this machine with that of the database that machines share.

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type Follower struct {
 	mu sync.Mutex // held while the base branch is looked at, or moved
 	// noFollow is until when the base branch is not moved to that of the ledger; guarded by mu.
 	noFollow time.Time
+	behind   string // why the base branch waits, as it was last logged; guarded by mu
 }
 
 // NewFollower returns a follower. seen is called with each commit at which the base branch is
@@ -49,6 +51,7 @@ func (f *Follower) Observe(ctx context.Context, start bool) {
 
 // observe completes an observation of the base, and records it. The caller holds mu.
 func (f *Follower) observe(ctx context.Context, seen rules.ObserveBase) {
+	f.settle(ctx)
 	if f.exchange.Shared() {
 		if err := f.sync(ctx, seen); err != nil && ctx.Err() == nil && !engine.IsReported(err) {
 			warn(f.exchange.repo, "cannot synchronise the base branch with the ledger; "+
@@ -59,6 +62,35 @@ func (f *Follower) observe(ctx context.Context, seen rules.ObserveBase) {
 	if err := f.recordMove(ctx, seen); err != nil && ctx.Err() == nil && !engine.IsReported(err) {
 		f.log.Warn("cannot look at the base branch", "error", workspace.Explain(err))
 	}
+}
+
+// settle makes the base branch follow the base, if it waits. What is in the way is logged once.
+func (f *Follower) settle(ctx context.Context) {
+	behind, err := f.exchange.repo.Settle(ctx)
+	text := ""
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		text = fmt.Sprintf("the branch %s waits, because it cannot be moved: %s",
+			f.exchange.repo.Base, workspace.Explain(err))
+	case behind != nil:
+		text = behind.Text
+	case f.behind != "":
+		// a warning, because it replaces one on the screen
+		f.log.Warn(fmt.Sprintf("the branch %s has all merged work again", f.exchange.repo.Base))
+	}
+	if text != "" && text != f.behind {
+		f.log.Warn(text)
+	}
+	f.behind = text
+}
+
+// Behind says why the base branch waits behind the base, "" if it does not.
+func (f *Follower) Behind() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.behind
 }
 
 // recordMove records where the base branch is, if only this machine uses the ledger.
@@ -187,7 +219,7 @@ func (f *Follower) follow(ctx context.Context, here, known string) (again bool, 
 	if time.Now().Before(f.noFollow) {
 		return false, nil
 	}
-	warning, err := f.exchange.repo.Follow(ctx, here, known)
+	err = f.exchange.repo.Follow(ctx, here, known)
 	if moved := (*workspace.MovedError)(nil); errors.As(err, &moved) {
 		return true, nil
 	}
@@ -198,9 +230,6 @@ func (f *Follower) follow(ctx context.Context, here, known string) (again bool, 
 	}
 	if err != nil {
 		return false, err
-	}
-	if warning != "" {
-		f.log.Warn(warning)
 	}
 	return false, f.exchange.repo.SetSynced(known)
 }
@@ -233,16 +262,13 @@ func (f *Follower) Update(ctx context.Context, remote, work, merged string) (str
 			return "", err
 		}
 	}
-	warning, err := repo.FastForward(ctx, work, commit)
+	err = repo.FastForward(ctx, work, commit)
 	if errors.Is(err, workspace.ErrDiverged) {
 		return "", signalbox.CodeConflict.Errorf("merge the two: git pull, on "+repo.Base,
 			"it has commits that the remote repository has not")
 	}
 	if err != nil {
 		return "", err
-	}
-	if warning != "" {
-		f.log.Warn(warning)
 	}
 	f.observe(ctx, rules.ObserveBase{Fetched: true})
 	return commit, nil

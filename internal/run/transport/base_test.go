@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -224,5 +227,42 @@ func TestObserveBaseOfMovedLedger(t *testing.T) {
 				t.Errorf("log: %s", s.log)
 			}
 		})
+	}
+}
+
+// While a person edits a file on one machine that was changed on another, the base there moves
+// without its branch. What the person commits is joined to it.
+func TestSyncBesideAPerson(t *testing.T) {
+	a := set(t, "")
+	b := a.machine("b")
+	a.checkBase()
+	must.Succeed(t, b.box.Engine.Refresh(t.Context()))
+	f := b.follower()
+	f.Observe(t.Context(), false)
+	before := b.git("rev-parse", "main")
+	merged := a.person("f", "start\nmerged\n")
+	a.look(t, a.follower())
+	mine := filepath.Join(b.root, "f")
+	must.Succeed(t, os.WriteFile(mine, []byte("edited\n"), 0o600))
+	for range 3 {
+		must.Succeed(t, b.box.Engine.Refresh(t.Context()))
+		f.Observe(t.Context(), false)
+	}
+	if at := b.git("rev-parse", "main"); at != before || f.exchange.KnownBase() != merged ||
+		b.git("rev-parse", "refs/signalbox/base/main") != merged {
+		t.Errorf("the branch is at %s, the base at %s", at, f.exchange.KnownBase())
+	}
+	if n := strings.Count(b.log.String(), "waits, because f in "); n != 1 || f.Behind() == "" {
+		t.Errorf("said %d times: %s", n, f.Behind())
+	}
+	b.git("checkout", "-q", "--", "f")
+	own := b.person("g", "own\n")
+	f.Observe(t.Context(), false)
+	if f.Behind() != "" {
+		t.Error(f.Behind())
+	}
+	a.converge(t, []*stage{a, b, b})
+	for _, commit := range []string{merged, own} {
+		a.git("merge-base", "--is-ancestor", commit, "main")
 	}
 }

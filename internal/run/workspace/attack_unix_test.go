@@ -301,7 +301,7 @@ func TestPlantedCommands(t *testing.T) {
 			return scratch.Close()
 		}},
 		{"merge", func() error { _, err := a.Merge(ctx, "T1", "", check); return err }},
-		{"landed", func() error { _, _, err := a.Landed(ctx, saved); return err }},
+		{"landed", func() error { _, err := a.Landed(ctx, saved); return err }},
 		{"commits", func() error {
 			if added, _ := a.CommitsBetween(ctx, start, saved); len(added) == 0 {
 				return errors.New("there are none")

@@ -72,6 +72,66 @@ func refusedToOverwrite(err error) bool {
 		"would be lost", "would lose", "Cannot merge", "would overwrite")
 }
 
+// inTheWay returns the files that a person has edited, staged or put where the second commit has
+// another version than the first. If the branch moved, committing them would undo what the second
+// commit changes. It changes nothing.
+func (c checkout) inTheWay(ctx context.Context, from, to string) (edited []string, err error) {
+	changes, err := c.differences(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.readVersions(ctx, changes); err != nil {
+		return nil, err
+	}
+	for _, d := range changes {
+		if d.isEdited(c.dir) {
+			edited = append(edited, d.path)
+		}
+	}
+	return edited, nil
+}
+
+// isEdited reports whether the file in the index, or in the folder dir, is a person's.
+func (d *difference) isEdited(dir string) bool {
+	folder := d.folder.hash
+	switch {
+	case d.index != d.from && d.index != d.to:
+		return true
+	case d.from.mode == modeSubmodule, d.to.mode == modeSubmodule: // its files are not touched
+		return false
+	case d.index == d.to: // a person made the same change
+		return folder != d.to.hash
+	case folder == "" && d.to.hash != "" && d.from.hash == "":
+		return isBehindLink(dir, d.path) && !d.replaces
+	}
+	return folder != "" && folder != d.from.hash && folder != d.to.hash // git restores one removed
+}
+
+// move moves the files and the index from one commit to another. It returns the files of a person
+// that are in the way. touched reports whether some files may have moved although it failed.
+func (c checkout) move(ctx context.Context, from, to string) (edited []string, touched bool,
+	err error,
+) {
+	// git read-tree does not look at a file if the index has its new version.
+	_, err = c.git(ctx, nil, "diff-index", "--cached", "--quiet", from, "--")
+	if staged := status(err) == 1; staged {
+		edited, err = c.inTheWay(ctx, from, to)
+	}
+	if err != nil || len(edited) > 0 {
+		return edited, false, err
+	}
+	refused, err := c.readTree(ctx, from, to)
+	if !refused {
+		return nil, true, err
+	}
+	if edited, err = c.inTheWay(ctx, from, to); err != nil || len(edited) > 0 {
+		return edited, false, err
+	}
+	// git does not see that a person made the same change
+	edited, err = c.moveFiles(ctx, from, to, false)
+	return edited, true, err
+}
+
 // version is a file in a commit, an index or a folder. The zero value means no file.
 type version struct{ mode, hash string }
 
@@ -90,6 +150,7 @@ type difference struct {
 	// the file in the folder is neither version: a person changed it, and it stays
 	blocked      bool
 	indexBlocked bool
+	replaces     bool // a file that the second commit removes is where this one needs a folder
 }
 
 // moveFiles does file by file what readTree does at once. It is used when a killed git updated only
@@ -144,6 +205,12 @@ func (c checkout) differences(ctx context.Context, from,
 	byPath := map[string]*difference{}
 	for _, d := range changes {
 		byPath[d.path] = d
+	}
+	for _, d := range changes {
+		for parent := path.Dir(d.path); parent != "."; parent = path.Dir(parent) {
+			above := byPath[parent]
+			d.replaces = d.replaces || above != nil && above.from.hash != "" && above.to.hash == ""
+		}
 	}
 	out, err := c.git(ctx, nil, "ls-files", "--stage", "-z")
 	if err != nil {
@@ -253,18 +320,26 @@ func blobHash(content []byte, length int) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// isPartlyWritten reports whether a file is the beginning of the new version, as a killed git
+// isPartlyWritten reports whether a file is the beginning of one of its versions, as a killed git
 // leaves it. It can be overwritten then.
 func (c checkout) isPartlyWritten(ctx context.Context, d *difference) (bool, error) {
-	if d.folder.mode != "file" || d.to.hash == "" || d.to.mode == modeLink {
+	if d.folder.mode != "file" {
 		return false, nil
 	}
-	whole, err := c.git(ctx, nil, "cat-file", "--filters", "--path="+d.path, d.to.hash)
+	part, err := os.ReadFile(filepath.Join(c.dir, filepath.FromSlash(d.path)))
 	if err != nil {
 		return false, err
 	}
-	part, err := os.ReadFile(filepath.Join(c.dir, filepath.FromSlash(d.path)))
-	return strings.HasPrefix(whole, string(part)), err
+	for _, v := range []version{d.from, d.to} {
+		if v.hash == "" || v.mode == modeLink || v.mode == modeSubmodule {
+			continue
+		}
+		whole, err := c.git(ctx, nil, "cat-file", "--filters", "--path="+d.path, v.hash)
+		if err != nil || strings.HasPrefix(whole, string(part)) {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // removeOld removes the files that the new commit does not have, and folders that become empty.
@@ -309,7 +384,8 @@ func (c checkout) writeNew(ctx context.Context, changes []*difference) error {
 		default:
 			fmt.Fprintf(&entries, "%s %s\t%s\x00", d.to.mode, d.to.hash, d.path)
 		}
-		if !d.blocked && d.to.hash != "" && d.to.mode != modeSubmodule {
+		there := d.folder.hash == d.to.hash && d.from.mode == d.to.mode
+		if !d.blocked && !there && d.to.hash != "" && d.to.mode != modeSubmodule {
 			files.WriteString(d.path + "\x00")
 		}
 	}

@@ -26,7 +26,7 @@ func (r *worktrees) Close(ctx context.Context, task string) error {
 		return err
 	}
 	branch := branchPrefix + task
-	found, err := r.refs(ctx, r.Base, branch)
+	found, err := r.refs(ctx, append(r.baseRefs(), branch)...)
 	if err != nil || found[branch].commit == "" || found[branch].checkout != "" {
 		return err // a person may have the branch checked out in another worktree
 	}
@@ -47,7 +47,7 @@ func (r *worktrees) removeTask(ctx context.Context, task string) error {
 
 // removeBranch removes the task's branch, and keeps its commit if it was not merged.
 func (r *worktrees) removeBranch(ctx context.Context, found map[string]ref, task string) error {
-	base, err := r.baseOf(found)
+	base, err := r.baseOf(ctx, found)
 	if err != nil {
 		return err
 	}

@@ -243,29 +243,29 @@ func (r *runner) fetch(ctx context.Context, env []string, remote, ref string) er
 // ErrDiverged means that the base branch has commits that the remote one has not.
 var ErrDiverged = errors.New("the branches have diverged")
 
-// FastForward moves the base branch to a commit that contains it, and updates its checkout. It does
-// nothing if the base branch already contains the commit. The error is ErrDiverged if neither
+// FastForward moves the base to a commit that contains it. It does nothing if the base already
+// contains the commit. The error is ErrDiverged if neither
 // contains the other.
 func (r *merging) FastForward(ctx context.Context, task,
-	commit string) (warning string, err error) {
+	commit string) error {
 	held, err := r.lock(ctx, mergeLock)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer held.release()
 	base, err := r.BaseCommit(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if done, err := r.isAncestor(ctx, commit, base); done || err != nil {
-		return "", err
+		return err
 	}
 	if behind, err := r.isAncestor(ctx, base, commit); err != nil {
-		return "", err
+		return err
 	} else if !behind {
-		return "", ErrDiverged
+		return ErrDiverged
 	}
-	return r.landWithRetry(ctx, landing{Task: task, Base: r.Base, Before: base, After: commit})
+	return r.land(ctx, landing{Task: task, Base: r.Base, Before: base, After: commit})
 }
 
 // Stack returns a commit that contains the base and other commits, which tasks have delivered. It

@@ -65,7 +65,7 @@ func killedWork(ctx context.Context, repo *Repo) error {
 	merge, err := os.ReadFile(prepared)
 	landed := false
 	if err == nil {
-		if _, landed, err = repo.Landed(ctx, string(merge)); err != nil {
+		if landed, err = repo.Landed(ctx, string(merge)); err != nil {
 			return err
 		}
 	}
@@ -183,7 +183,7 @@ func (k *kit) afterKill(other string) {
 	}
 	wantFiles(t, k.dir, want)
 	if merge, err := os.ReadFile(filepath.Join(filepath.Dir(k.dir), "prepared")); err == nil {
-		if _, landed, err := k.Landed(t.Context(), string(merge)); err != nil || landed != merged ||
+		if landed, err := k.Landed(t.Context(), string(merge)); err != nil || landed != merged ||
 			merged && string(merge) != k.base() {
 			t.Errorf("landed %s: %v %v, base is at %s", merge, landed, err, k.base())
 		}

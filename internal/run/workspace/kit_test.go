@@ -131,6 +131,17 @@ func (k *kit) sound() {
 	}
 }
 
+// settled makes the base branch follow the base. Nothing may be in the way.
+func (k *kit) settled() {
+	k.t.Helper()
+	if behind, err := k.Settle(k.t.Context()); err != nil || behind != nil {
+		k.t.Fatalf("the branch waits: %+v, %v", behind, err)
+	}
+	if left := gitRun(k.t, k.dir, "for-each-ref", aheadPrefix, waitPrefix); left != "" {
+		k.t.Fatal(left)
+	}
+}
+
 // gitRun runs git as a user would, not through the package.
 func gitRun(t *testing.T, dir string, args ...string) string {
 	t.Helper()

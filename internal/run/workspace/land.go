@@ -25,69 +25,154 @@ type landing struct {
 
 const landingFile = ".landing"
 
-// landWithRetry lands, and retries while another git holds the index of the checkout, for example
-// because a commit message is being edited. Between the tries the landing lock is free.
-func (r *merging) landWithRetry(ctx context.Context, l landing) (warning string, err error) {
-	for range landAttempts {
-		if warning, err = r.land(ctx, l); !errors.Is(err, ErrLocked) {
-			break
-		}
-	}
-	return warning, err
-}
-
-// landAttempts is how often a merge whose checks have passed waits for r.lockWait: a minute in
-// total.
-const landAttempts = 5
-
-// land moves the base branch and updates its checkout. It returns errMoved, and does nothing, if
-// the base branch has moved since the merge commit was created. A warning concerns only the
-// checkout; the merge is done.
-func (r *merging) land(ctx context.Context, l landing) (warning string, err error) {
+// land moves the base to a new commit. It returns errMoved, and does nothing, if the base has moved
+// since the merge commit was created. If the base branch cannot follow now, the base moves without
+// it; Settle says why.
+func (r *merging) land(ctx context.Context, l landing) error {
 	held, err := r.lock(ctx, landingLock)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer held.release()
-	if _, err := r.finishLanding(ctx, held); err != nil {
-		return "", err
+	if err := r.finishLanding(ctx, held); err != nil {
+		return err
 	}
-	found, err := r.refs(ctx, l.Base)
+	at, err := r.position(ctx, l.Base)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if found[l.Base].commit != l.Before {
-		return "", errMoved
+	if at.base() != l.Before {
+		return errMoved
 	}
-	l.Checkout = r.personsCheckout(found[l.Base].checkout)
+	if at.ahead == "" {
+		behind, err := r.advance(ctx, held, l, at.checkout)
+		if behind == nil || err != nil {
+			return err
+		}
+	}
+	return r.moveAhead(ctx, held, at, l.After, at.from)
+}
+
+// advance moves the base branch and its checkout from l.Before to l.After. If something is in the
+// way, it changes nothing and returns that.
+//
+// The files move before the branch does, with the index locked. So at no moment can a person, or a
+// crash, leave files that lack what the branch has: committing such files would undo a merge. Until
+// the branch has moved, everything can be moved back.
+func (r *merging) advance(ctx context.Context, held *heldLock, l landing, checkedOut string) (
+	*Behind, error,
+) {
+	if behind := r.rebasing(l.Base); behind != nil {
+		return behind, nil
+	}
+	if _, err := os.Lstat(filepath.Join(r.folder, landingFile)); err == nil { // see finishLanding
+		return &Behind{why: "its checkout is half updated", do: "look at the warnings of the run"}, nil
+	}
+	l.Checkout = r.personsCheckout(l.Base, checkedOut)
 	gitDir, err := r.repository.DirOf(l.Checkout)
 	if err != nil {
 		l.Checkout = "" // a person deleted the worktree
 	}
+	if operation, undo := unfinishedOperation(gitDir); l.Checkout != "" && operation != "" {
+		return duringOperation(operation, undo, l.Checkout), nil
+	}
 	r.step("landing")
 	if err := r.recordLanding(l); err != nil {
-		return "", err
+		return nil, err
 	}
 	r.step("recorded")
-	if l.Checkout != "" {
-		if err := r.lockIndex(ctx, gitDir); err != nil {
-			return "", errors.Join(err, r.clearLanding())
+	if l.Checkout == "" {
+		return nil, errors.Join(r.moveBase(ctx, held, l), r.clearLanding())
+	}
+	if err := r.lockIndex(ctx, gitDir); errors.Is(err, ErrLocked) {
+		return whileLocked(err), r.clearLanding()
+	} else if err != nil {
+		return nil, errors.Join(err, r.clearLanding())
+	}
+	defer os.Remove(filepath.Join(gitDir, indexLock))
+	r.step("index locked")
+	return r.moveCheckout(ctx, held, l, gitDir)
+}
+
+// moveCheckout works on a copy of the index, because the index itself is locked, and then replaces
+// the index with the copy.
+func (r *merging) moveCheckout(ctx context.Context, held *heldLock, l landing, gitDir string) (
+	*Behind, error,
+) {
+	c, remove, err := r.openCheckout(held, l.Checkout, gitDir)
+	if err != nil {
+		return nil, errors.Join(err, r.clearLanding())
+	}
+	defer remove() // does nothing once it is renamed
+	r.step("index copied")
+	// A cancelled ctx must not stop it halfway.
+	ctx = context.WithoutCancel(ctx)
+	edited, touched, failed := c.move(ctx, l.Before, l.After)
+	if failed == nil && len(edited) == 0 {
+		r.step("files moved")
+		if failed = r.moveBase(ctx, held, l); failed == nil {
+			r.step("ref moved")
+			if err := os.Rename(c.index, filepath.Join(gitDir, "index")); err != nil {
+				r.warn(halfUpdated(l.Checkout, err))
+				return nil, nil
+			}
+			r.step("checkout moved")
+			return nil, r.clearLanding()
 		}
-		defer os.Remove(filepath.Join(gitDir, indexLock))
-		r.step("index locked")
 	}
-	if err := r.moveBase(ctx, held, l); err != nil {
-		return "", errors.Join(err, r.clearLanding())
+	if touched {
+		err = r.finishFiles(ctx, held, l.Checkout, gitDir, l.After, l.Before)
 	}
-	r.step("ref moved")
-	// From here on the merge counts, so a cancelled ctx must not keep the files from being updated.
-	return r.updateCheckout(context.WithoutCancel(ctx), held, l, false)
+	if err != nil {
+		r.warn(halfUpdated(l.Checkout, err))
+	} else if err := r.clearLanding(); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(edited) > 0:
+		return whileEdited(edited, l.Checkout), nil
+	case errors.Is(failed, errMoved):
+		return nil, failed
+	}
+	return &Behind{Checkout: l.Checkout, do: "repair that",
+		why: fmt.Sprintf("the checkout in %s cannot be updated: %v", l.Checkout, failed)}, nil
+}
+
+func halfUpdated(dir string, err error) string {
+	return fmt.Sprintf("the checkout in %s is half updated; trying again: %v", dir, err)
+}
+
+// finishFiles moves the files of a checkout from one commit to another, where some of them, and the
+// index, may be at the second one already.
+func (r *merging) finishFiles(ctx context.Context, held *heldLock, dir, gitDir, from,
+	to string) error {
+	c, remove, err := r.openCheckout(held, dir, gitDir)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if _, err := c.moveFiles(ctx, from, to, true); err != nil {
+		return err
+	}
+	r.step("files finished")
+	return os.Rename(c.index, filepath.Join(gitDir, "index"))
+}
+
+// openCheckout returns a checkout with a copy of its index, which remove removes.
+func (r *merging) openCheckout(held *heldLock, dir, gitDir string) (
+	c checkout, remove func(), err error,
+) {
+	c = checkout{&r.commits, dir, filepath.Join(gitDir, indexCopy), held}
+	if err := os.Remove(c.index + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return c, nil, err
+	}
+	return c, func() { os.Remove(c.index) }, copyIndex(filepath.Join(gitDir, "index"), c.index)
 }
 
 // personsCheckout returns the checkout of the base branch to update. Git names one worktree that is
 // on the branch. If that is one of ours, an agent has put it there, and the one that a person uses
 // is to be updated nevertheless.
-func (r *merging) personsCheckout(dir string) string {
+func (r *merging) personsCheckout(branch, dir string) string {
 	if dir == "" || filepath.Dir(dir) != r.folder {
 		return dir
 	}
@@ -96,7 +181,7 @@ func (r *merging) personsCheckout(dir string) string {
 		return ""
 	}
 	head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
-	if err != nil || strings.TrimSpace(string(head)) != "ref: "+headsPrefix+r.Base {
+	if err != nil || strings.TrimSpace(string(head)) != "ref: "+headsPrefix+branch {
 		return ""
 	}
 	return r.Root
@@ -127,86 +212,43 @@ func (r *merging) clearLanding() error {
 }
 
 // finishLanding finishes a landing that a killed process left. The caller holds the landing lock,
-// so no living process is at it.
-func (r *merging) finishLanding(ctx context.Context, held *heldLock) (warning string, err error) {
+// so no living process is at it. If the branch had not moved, its files go back; the next process
+// that looks at the branch tries again.
+func (r *merging) finishLanding(ctx context.Context, held *heldLock) error {
 	var l landing
 	if found, err := readJSON(filepath.Join(r.folder, landingFile), &l); err != nil {
-		return "", fmt.Errorf("read %s: %w", landingFile, err)
+		return fmt.Errorf("read %s: %w", landingFile, err)
 	} else if !found {
-		return "", nil
+		return nil
 	}
 	found, err := r.refs(ctx, l.Base)
 	if err != nil {
-		return "", err
+		return err
 	}
 	base := found[l.Base]
 	gitDir, err := r.repository.DirOf(l.Checkout)
 	if err == nil {
 		err = unlockIndex(gitDir)
 	}
-	if err != nil || base.commit != l.After || r.personsCheckout(base.checkout) != l.Checkout {
-		// The ref did not move, or a person has moved it since. In both cases the checkout must not
-		// be touched.
-		return "", r.clearLanding()
+	from, to := l.Before, l.After
+	if base.commit == l.Before {
+		from, to = to, from
+	}
+	if err != nil || base.commit != to || r.personsCheckout(l.Base, base.checkout) != l.Checkout {
+		// A person has moved the branch since. Then the checkout must not be touched.
+		return r.clearLanding()
 	}
 	if err := r.lockIndex(ctx, gitDir); err != nil {
-		return "", err
+		return err
 	}
 	defer os.Remove(filepath.Join(gitDir, indexLock))
-	return r.updateCheckout(context.WithoutCancel(ctx), held, l, true)
-}
-
-// updateCheckout updates the checkout of the base branch to its new commit. killed reports that an
-// earlier update was interrupted.
-func (r *merging) updateCheckout(ctx context.Context, held *heldLock, l landing,
-	killed bool) (warning string, err error) {
-	if l.Checkout == "" {
-		return "", r.clearLanding()
+	ctx = context.WithoutCancel(ctx)
+	if err := r.finishFiles(ctx, held, l.Checkout, gitDir, from, to); err != nil {
+		// The record stays, so that the next process tries again. The base can move without it.
+		r.warn(halfUpdated(l.Checkout, err))
+		return nil
 	}
-	left, err := r.moveCheckout(ctx, held, l, killed)
-	if err != nil { // the record stays, so that the next process tries again
-		return fmt.Sprintf("%s is merged, but the checkout in %s could not be updated: %v", l.Task,
-			l.Checkout, err), nil
-	}
-	if len(left) > 0 {
-		warning = fmt.Sprintf(
-			"%s is merged; %s has local changes in %s, which were not touched: see git diff there",
-			l.Task, l.Checkout, listFiles(left))
-	}
-	r.step("checkout moved")
-	return warning, r.clearLanding()
-}
-
-// moveCheckout works on a copy of the index, because the index itself is locked, and then replaces
-// the index with the copy.
-func (r *merging) moveCheckout(ctx context.Context, held *heldLock, l landing,
-	killed bool) (left []string, err error) {
-	gitDir, err := r.repository.DirOf(l.Checkout)
-	if err != nil {
-		return nil, err
-	}
-	c := checkout{&r.commits, l.Checkout, filepath.Join(gitDir, indexCopy), held}
-	if err := os.Remove(c.index + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if err := copyIndex(filepath.Join(gitDir, "index"), c.index); err != nil {
-		return nil, err
-	}
-	defer os.Remove(c.index) // does nothing once it is renamed
-	r.step("index copied")
-	if !killed {
-		refused, err := c.readTree(ctx, l.Before, l.After)
-		killed = err != nil && !refused
-		if err == nil {
-			r.step("files moved")
-			return nil, os.Rename(c.index, filepath.Join(gitDir, "index"))
-		}
-	}
-	if left, err = c.moveFiles(ctx, l.Before, l.After, killed); err != nil {
-		return nil, err
-	}
-	r.step("files moved")
-	return left, os.Rename(c.index, filepath.Join(gitDir, "index"))
+	return r.clearLanding()
 }
 
 const (

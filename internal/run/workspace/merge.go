@@ -31,9 +31,6 @@ type MergeRequest struct {
 type Merged struct {
 	// Commit is the new commit of the base branch, and Before the old one.
 	Commit, Before string
-	// Warning is a message for people: the merge is done, but some files in the checkout of the
-	// base branch were not updated.
-	Warning string
 }
 
 // ErrUnchanged means that there is nothing to merge: the base branch already has everything that
@@ -73,24 +70,23 @@ func (r *merging) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 	if err != nil {
 		return Merged{}, err
 	}
-	warning, err := r.landMerge(ctx, landing{Task: m.Task, Base: r.Base, Before: base,
-		After: commit})
-	if err != nil {
+	if err := r.landMerge(ctx, landing{Task: m.Task, Base: r.Base, Before: base,
+		After: commit}); err != nil {
 		return Merged{}, err
 	}
-	return Merged{Commit: commit, Before: m.Base, Warning: warning}, nil
+	return Merged{Commit: commit, Before: m.Base}, nil
 }
 
-// landMerge lands, and says where the base branch is if it has moved.
-func (r *merging) landMerge(ctx context.Context, l landing) (warning string, err error) {
-	warning, err = r.landWithRetry(ctx, l)
+// landMerge lands, and says where the base is if it has moved.
+func (r *merging) landMerge(ctx context.Context, l landing) error {
+	err := r.land(ctx, l)
 	if errors.Is(err, errMoved) {
 		base := ""
 		if base, err = r.BaseCommit(ctx); err == nil {
 			err = &MovedError{l.Base, l.Before, base}
 		}
 	}
-	return warning, err
+	return err
 }
 
 // CreateMerge does what Merge does before the base branch moves, and returns the merge commit. The
@@ -198,26 +194,24 @@ func (r *commits) commitMerge(ctx context.Context, first, second, tree,
 	return r.line(ctx, message, "commit-tree", "-p", first, "-p", second, "-F", "-", tree)
 }
 
-// Landed reports whether the base branch contains a merge commit that Prepared named, as after a
-// crash between the merge and its record in the ledger. It finishes what the crash left undone.
-func (r *merging) Landed(ctx context.Context,
-	merge string) (warning string, landed bool, err error) {
+// Landed reports whether the base contains a merge commit that Prepared named, as after a crash
+// between the merge and its record in the ledger. It finishes what the crash left undone.
+func (r *merging) Landed(ctx context.Context, merge string) (bool, error) {
 	held, err := r.lock(ctx, landingLock)
 	if err != nil {
-		return "", false, err
+		return false, err
 	}
 	defer held.release()
-	if warning, err = r.finishLanding(ctx, held); err != nil {
-		return "", false, err
+	if err := r.finishLanding(ctx, held); err != nil {
+		return false, err
 	}
 	base, err := r.BaseCommit(ctx)
 	if err != nil {
-		return "", false, err
+		return false, err
 	}
 	// git may have removed it, so that no branch has it
 	if here, err := r.exists(ctx, merge, nil); !here {
-		return "", false, err
+		return false, err
 	}
-	landed, err = r.isAncestor(ctx, merge, base)
-	return warning, landed, err
+	return r.isAncestor(ctx, merge, base)
 }

@@ -68,7 +68,7 @@ func TestLanded(t *testing.T) {
 	}
 	wantLanded := func(commit string, want bool) {
 		t.Helper()
-		if _, landed, err := k.Landed(t.Context(), commit); landed != want || err != nil {
+		if landed, err := k.Landed(t.Context(), commit); landed != want || err != nil {
 			t.Errorf("landed %v, %v", landed, err)
 		}
 	}
@@ -170,22 +170,22 @@ func TestMergeKeepsEdits(t *testing.T) {
 	first := newKit(t, map[string]string{"a": "1\n", "gone": "1\n", "own": "1\n"})
 	first.work("T1", map[string]string{"a": "2\n", "gone": "", "new": "2\n", "deep/er": "2\n"})
 	for _, tt := range []struct {
-		name    string
-		edits   map[string]string
-		stage   bool
-		warning string // up to ": see"
-		status  string
+		name   string
+		edits  map[string]string
+		stage  bool
+		behind string // the file that keeps the branch from moving
+		status string
 	}{
 		{"elsewhere", map[string]string{"own": "mine\n"}, false, "", " M own"},
 		{"staged elsewhere", map[string]string{"own": "mine\n"}, true, "", "M  own"},
 		{"in the way", map[string]string{"a": "mine\n"}, false, "a", " M a"},
 		{"staged in the way", map[string]string{"a": "mine\n"}, true, "a", "M  a"},
-		{"untracked in the way", map[string]string{"new": "mine\n"}, false, "new", " M new"},
+		{"untracked in the way", map[string]string{"new": "mine\n"}, false, "new", "?? new"},
 		{"the same already", map[string]string{"new": "2\n"}, false, "", ""},
-		{"a file for a folder", map[string]string{"deep": "mine\n"}, false, "deep/er",
-			" D deep/er\n?? deep"},
-		{"a folder for a file", map[string]string{"new/mine": "mine\n"}, false, "new", " D new"},
-		{"edited and to be deleted", map[string]string{"gone": "mine\n"}, false, "gone", "?? gone"},
+		{"the same, staged", map[string]string{"new": "2\n", "a": "2\n"}, true, "", ""},
+		{"a file for a folder", map[string]string{"deep": "mine\n"}, false, "deep/er", "?? deep"},
+		{"a folder for a file", map[string]string{"new/mine": "mine\n"}, false, "new", "?? new/"},
+		{"edited and to be deleted", map[string]string{"gone": "mine\n"}, false, "gone", " M gone"},
 		// as git does
 		{"edited, and another deleted", map[string]string{"own": "mine\n", "a": ""}, false, "",
 			" M own"},
@@ -201,13 +201,28 @@ func TestMergeKeepsEdits(t *testing.T) {
 			if err != nil || merged.Commit != k.base() || merged.Commit == merged.Before {
 				t.Fatal(merged, err)
 			}
-			want := ""
-			if tt.warning != "" {
-				want = "T1 is merged; " + k.dir + " has local changes in " + tt.warning +
-					", which were not touched: see git diff there"
+			want, branch := "", merged.Commit
+			if tt.behind != "" {
+				branch = merged.Before
+				want = "the branch main waits, because " + tt.behind + " in " + k.dir +
+					" has changes that are not committed: commit or discard them. " +
+					"Merged work is in refs/signalbox/base/main; main follows it by itself, or " +
+					"with: git merge refs/signalbox/base/main"
 			}
-			if merged.Warning != want {
-				t.Errorf("warning %q, want %q", merged.Warning, want)
+			text := ""
+			behind, err := FindBehind(t.Context(), k.dir, "main")
+			if behind != nil {
+				text = behind.Text
+			}
+			if text != want || err != nil {
+				t.Errorf("%q, %v, want %q", text, err, want)
+			}
+			if settled, err := k.Settle(t.Context()); err != nil || cmp.Diff(behind, settled,
+				cmpopts.IgnoreUnexported(Behind{})) != "" {
+				t.Errorf("settled %+v, %v, want %+v", settled, err, behind)
+			}
+			if got := gitRun(t, k.dir, "rev-parse", "main"); got != branch {
+				t.Errorf("main is at %s, want %s", got, branch)
 			}
 			files := read(t, k.dir)
 			for name, text := range tt.edits {
@@ -226,18 +241,18 @@ func TestMergeKeepsEdits(t *testing.T) {
 	}
 }
 
-// Once the base branch has moved, the checkout is updated even if the context is cancelled.
-func TestMergeCancelledAfterTheRefMoved(t *testing.T) {
+// Once files in the checkout move, the merge is finished even if the context is cancelled.
+func TestMergeCancelledAfterFilesMoved(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	k.work("T1", map[string]string{"a": "2\n"})
 	ctx, cancel := context.WithCancel(t.Context())
 	k.step = func(name string) {
-		if name == "ref moved" {
+		if name == "files moved" {
 			cancel()
 		}
 	}
-	if merged, err := k.Merge(ctx, "T1", "", nil); err != nil || merged.Warning != "" {
+	if merged, err := k.Merge(ctx, "T1", "", nil); err != nil {
 		t.Errorf("%+v, %v", merged, err)
 	}
 	wantFiles(t, k.dir, map[string]string{"a": "2\n"})
@@ -249,7 +264,7 @@ func TestMergeWithoutCheckout(t *testing.T) {
 	k := newKit(t, map[string]string{"a": "1\n"})
 	k.work("T1", map[string]string{"a": "2\n"})
 	gitRun(t, k.dir, "switch", "--quiet", "-c", "elsewhere")
-	if merged, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil || merged.Warning != "" {
+	if merged, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil {
 		t.Fatal(merged, err)
 	}
 	wantFiles(t, k.dir, map[string]string{"a": "1\n"})
@@ -258,7 +273,7 @@ func TestMergeWithoutCheckout(t *testing.T) {
 	own := filepath.Join(filepath.Dir(k.dir), "own")
 	gitRun(t, k.dir, "worktree", "add", "--quiet", own, "main")
 	k.work("T1", map[string]string{"a": "3\n"})
-	if merged, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil || merged.Warning != "" {
+	if merged, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil {
 		t.Fatal(merged, err)
 	}
 	wantFiles(t, own, map[string]string{"a": "3\n"})
@@ -291,9 +306,9 @@ func TestMergeWithoutChanges(t *testing.T) {
 	}
 }
 
-// A merge waits several times for another git that holds the index of the base checkout, and does
-// not remove its lock.
-func TestMergeWaitsForTheIndex(t *testing.T) {
+// A merge does not wait for another git that holds the index of the base checkout, as an open
+// editor does, and does not remove its lock. The branch waits.
+func TestMergeWhileTheIndexIsLocked(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	before := k.base()
@@ -301,32 +316,20 @@ func TestMergeWaitsForTheIndex(t *testing.T) {
 	lock := filepath.Join(k.dir, ".git", indexLock)
 	write(t, k.dir, map[string]string{".git/" + indexLock: "DIRC"})
 	k.lockWait = 0
-	recorded, checked := 0, 0
-	k.step = func(name string) {
-		if name == "recorded" {
-			recorded++
-		}
+	merged, err := k.Merge(t.Context(), "T1", "", nil)
+	if err != nil || k.base() != merged.Commit ||
+		gitRun(t, k.dir, "rev-parse", "main") != before {
+		t.Fatalf("%+v, %v", merged, err)
 	}
-	check := func(context.Context, string) error { checked++; return nil }
-	_, err := k.Merge(t.Context(), "T1", "", check)
-	mustRefuse(t, err, "another git process holds a lock: "+lock+": link "+linkError(t, err),
-		"wait until that git is done; if no git is running there, remove the file")
-	if k.base() != before || recorded != landAttempts || checked != 1 {
-		t.Errorf("tried %d times, checked %d times, the base is at %s", recorded, checked, k.base())
+	if behind, err := k.Settle(t.Context()); err != nil || behind == nil ||
+		!strings.Contains(behind.Text, "another git process holds a lock: "+lock) {
+		t.Errorf("%+v, %v", behind, err)
 	}
-	recorded = 0
-	k.step = func(name string) {
-		if name == "recorded" {
-			if recorded++; recorded == landAttempts {
-				if err := os.Remove(lock); err != nil {
-					t.Error("the lock of another git was removed")
-				}
-			}
-		}
+	if err := os.Remove(lock); err != nil {
+		t.Error("the lock of another git was removed")
 	}
-	if _, err := k.Merge(t.Context(), "T1", "", nil); err != nil {
-		t.Error(err)
-	}
+	k.settled()
+	wantFiles(t, k.dir, map[string]string{"a": "2\n"})
 	k.sound()
 }
 
@@ -341,7 +344,7 @@ func TestMergeIntoSparseCheckout(t *testing.T) {
 		wantFiles(t, dir, map[string]string{"dir/a": "2\n", "other/b": "2\n", "other/c": "2\n"})
 		return nil
 	})
-	if err != nil || merged.Warning != "" {
+	if err != nil {
 		t.Fatal(merged, err)
 	}
 	wantFiles(t, k.dir, map[string]string{"dir/a": "2\n"})

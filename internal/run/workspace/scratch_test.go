@@ -145,11 +145,11 @@ func TestProcesses(t *testing.T) {
 		return scratch.Close()
 	})
 	count("changed", 2, func() error { _, err := tree.changed(t.Context()); return err })
-	count("merge", 11, func() error {
+	count("merge", 12, func() error {
 		_, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: head, Base: base,
 			Check: noCheck})
 		return err
 	})
-	count("landed", 3, func() error { _, _, err := k.Landed(t.Context(), head); return err })
+	count("landed", 3, func() error { _, err := k.Landed(t.Context(), head); return err })
 	count("close", 3, func() error { return k.Close(t.Context(), "T1") })
 }

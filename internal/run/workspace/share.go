@@ -108,27 +108,21 @@ func (r *commits) Join(ctx context.Context, ledger, here string) (string, error)
 // others is what the base branch gets from the ledger, for people.
 const others = "the work of other machines"
 
-// Follow moves the base branch from one commit to another, which the ledger names, and updates its
-// checkout. Commits that the new one does not contain are kept under refs/signalbox/left/. The
-// error is a *MovedError if the branch is not at from.
-func (r *merging) Follow(ctx context.Context, from, to string) (warning string, err error) {
+// Follow moves the base from one commit to another, which the ledger names. Commits that the new
+// one does not contain are kept under refs/signalbox/left/. The error is a *MovedError if the base
+// is not at from.
+func (r *merging) Follow(ctx context.Context, from, to string) error {
 	if err := checkCommits(from, to); err != nil {
-		return "", err
+		return err
 	}
 	behind, err := r.isAncestor(ctx, from, to)
 	if err == nil && !behind {
 		err = r.keepCommit(ctx, "base", from)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	warning, err = r.land(ctx, landing{Task: others, Base: r.Base, Before: from, After: to})
-	if errors.Is(err, errMoved) {
-		if at, lookErr := r.BaseCommit(ctx); lookErr == nil {
-			err = &MovedError{r.Base, from, at}
-		}
-	}
-	return warning, err
+	return r.landMerge(ctx, landing{Task: others, Base: r.Base, Before: from, After: to})
 }
 
 // SharedRef is the name of a commit in a repository that the clones of a box share.

@@ -86,7 +86,7 @@ func (t *Train) Check(ctx context.Context, n int,
 
 // Land moves the base branch to the merge commit of the nth task. If it returns an error, the base
 // branch is unchanged; a *MovedError means that it was somewhere else.
-func (t *Train) Land(ctx context.Context, n int) (warning string, err error) {
+func (t *Train) Land(ctx context.Context, n int) error {
 	var tasks []string
 	for _, m := range t.merges[:n] {
 		tasks = append(tasks, m.task)

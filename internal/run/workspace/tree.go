@@ -95,7 +95,7 @@ func (t *Tree) create(ctx context.Context, fresh bool, start string) error {
 	if err := durable.Remove(r.note(preparedPrefix, t.Task)); err != nil {
 		return err
 	}
-	found, err := r.refs(ctx, r.Base, t.Branch)
+	found, err := r.refs(ctx, append(r.baseRefs(), t.Branch)...)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (t *Tree) create(ctx context.Context, fresh bool, start string) error {
 		err = r.addTree(ctx, t.Dir, found[t.Branch].commit, t.Dir, t.Branch)
 	} else {
 		if start == "" {
-			start, err = r.baseOf(found)
+			start, err = r.baseOf(ctx, found)
 		}
 		if err == nil {
 			err = r.addTree(ctx, t.Dir, start, "-b", t.Branch, t.Dir, start)

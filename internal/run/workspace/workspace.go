@@ -17,15 +17,16 @@
 // A merge takes three steps, and is never left half done:
 //
 //  1. The merge commit of two named commits is created, and checked in a worktree of its own.
-//  2. The ref of the base branch moves to it by compare-and-swap. From then on the merge counts.
-//  3. The checkout of the base branch, if there is one, is updated. A file that a person edited
-//     there is not touched; a warning
-//     lists it.
+//  2. The files in the checkout of the base branch, if there is one, are updated.
+//  3. The ref of the base branch moves to it by compare-and-swap. From then on the merge counts.
+//
+// If a person has edited one of the files, the base moves ahead of its branch instead; see
+// behind.go.
 //
 // Before step 2 the merge is recorded in FOLDER/.landing, so that after a kill the next process can
-// finish step 3. During step 3 index.lock is held in that checkout, as git does, so that a
-// half-updated index cannot be committed. In the same way a worktree that is being moved has the
-// file signalbox-moving in its git folder, and Open finishes the move.
+// move the files back, or finish the index. Until then index.lock is held in that checkout, as git
+// does, so that half-updated files cannot be committed. In the same way a worktree that is being
+// moved has the file signalbox-moving in its git folder, and Open finishes the move.
 //
 // Locks that a killed git left on refs and in our worktrees are removed (see isAbandoned). An
 // index.lock in a person's own checkout is never removed; it is an error with a hint.
@@ -102,8 +103,8 @@ const branchPrefix = "signalbox/"
 func Branch(task string) string { return branchPrefix + task }
 
 // Find returns the repository around dir. If work is not possible in it, the error says what to do.
-// Worktrees are kept in folder, which Find creates. If a merge was killed before it updated the
-// checkout of the base branch, Find does that first.
+// Worktrees are kept in folder, which Find creates. If a merge was killed while it updated the
+// checkout of the base branch, Find repairs that first.
 //
 // If files are changed and not committed, other than those in except, which are relative to Root,
 // the error is an *UncommittedError.
@@ -156,6 +157,11 @@ func BaseBranch(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	defer done()
+	return r.branchHere(ctx)
+}
+
+// branchHere returns the branch that is checked out.
+func (r *runner) branchHere(ctx context.Context) (string, error) {
 	branch, err := r.line(ctx, "", "symbolic-ref", "--quiet", "--short", "HEAD")
 	if status(err) == 1 {
 		return "", r.detached()
@@ -248,7 +254,7 @@ func (r *runner) GitFolders() []string {
 // maxAlternates bounds how many folders objects are borrowed from.
 const maxAlternates = 20
 
-// finishLast finishes a merge that was killed before it updated the checkout of the base branch.
+// finishLast repairs the checkout of the base branch if a merge was killed while it updated it.
 func (r *Repo) finishLast(ctx context.Context) error {
 	if err := r.useFolder(); err != nil {
 		return err
@@ -258,8 +264,7 @@ func (r *Repo) finishLast(ctx context.Context) error {
 		return err
 	}
 	defer held.release()
-	_, err = r.finishLanding(ctx, held)
-	return err
+	return r.finishLanding(ctx, held)
 }
 
 // locate finds the repository around a folder.
@@ -359,7 +364,7 @@ func (r *Repo) inspect(ctx context.Context, except []string) error {
 	return r.checkFilters(ctx)
 }
 
-func (r *Repo) detached() error {
+func (r *runner) detached() error {
 	return signalbox.CodeFailed.Errorf("switch to the branch to merge into: git switch main",
 		"the git repository %s is not on a branch (detached head)", r.Root)
 }
@@ -481,11 +486,15 @@ type ref struct {
 	checkout string // the worktree that has it checked out, or ""
 }
 
-// refs looks up branches in one git call, so that the results are consistent.
+// refs looks up branches, and refs below ownPrefix, in one git call, so that the results are
+// consistent.
 func (r *commits) refs(ctx context.Context, branches ...string) (map[string]ref, error) {
 	args := []string{"for-each-ref", "--format=%(objectname) %(refname)%00%(worktreepath)%00"}
 	for _, branch := range branches {
-		args = append(args, headsPrefix+branch)
+		if !strings.HasPrefix(branch, ownPrefix) {
+			branch = headsPrefix + branch
+		}
+		args = append(args, branch)
 	}
 	out, err := r.git(ctx, args...)
 	if err != nil {
@@ -501,24 +510,10 @@ func (r *commits) refs(ctx context.Context, branches ...string) (map[string]ref,
 	return found, nil
 }
 
-const headsPrefix = "refs/heads/"
-
-// BaseCommit returns the commit of the base branch.
-func (r *commits) BaseCommit(ctx context.Context) (string, error) {
-	found, err := r.refs(ctx, r.Base)
-	if err != nil {
-		return "", err
-	}
-	return r.baseOf(found)
-}
-
-func (r *commits) baseOf(found map[string]ref) (string, error) {
-	if found[r.Base].commit == "" {
-		return "", signalbox.CodeNotFound.Errorf("restore it: git branch "+r.Base+" COMMIT",
-			"the branch %s is gone", r.Base)
-	}
-	return found[r.Base].commit, nil
-}
+const (
+	headsPrefix = "refs/heads/"
+	ownPrefix   = "refs/signalbox/"
+)
 
 // ErrNoCommit means that a name is not that of a commit in the repository.
 var ErrNoCommit = errors.New("there is no such branch, tag or commit")
@@ -627,7 +622,7 @@ func (r *commits) moveRef(ctx context.Context, inherit *heldLock, branch, to, fr
 	_, err := r.run(ctx,
 		call{dir: r.Root, args: []string{"update-ref", "--no-deref", "-m", reason,
 			headsPrefix + branch, to, old}, inherit: inherit})
-	if stderrHas(err, "but expected", "reference already exists", "unable to resolve reference") {
+	if isMoved(err) {
 		return errMoved
 	}
 	return err

@@ -474,6 +474,9 @@ func (p *statusPrinter) notices() (lines []string) {
 		add("the base is red: %s; see: signalbox work show %s",
 			show.OnScreen(strings.Join(rules.ChecksInWords(st.Base.Failing), ", ")), st.Base.Red)
 	}
+	if st.Base.Behind != nil {
+		add("%s", show.OnScreen(st.Base.Behind.Text))
+	}
 	if len(st.Base.Accepted) > 0 {
 		add("accepted on the base: %s",
 			show.OnScreen(strings.Join(rules.ChecksInWords(st.Base.Accepted), ", ")))
