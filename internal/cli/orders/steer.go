@@ -104,20 +104,22 @@ func (c *ReworkCommand) Run(p *cli.Program) error {
 type TellCommand struct {
 	steerFlags
 	Role signalbox.Role `placeholder:"ROLE" help:"Whom the words are for, such as developer or critic. Default: whoever works on the task now, or else its developer."`
+	Now  bool           `help:"Interrupt the agent at work, if it is of that role. It reads the words and continues."`
 }
 
 func (TellCommand) Help() string {
-	return `Gives words to whoever works on a task now, or else to its developer, or to the role that you name, once. It moves nothing and stops nobody. An agent that is configured with interactive: true gets them at once while it works; others do not read while they work, so the next agent of the role has them in its prompt. To have something changed, use signalbox rework.
+	return `Gives words to whoever works on a task now, or else to its developer, or to the role that you name, once. It moves nothing and stops nobody. An agent that is configured with interactive: true gets them at once while it works; others do not read while they work, so the next agent of the role has them in its prompt. With --now the agent at work is interrupted: a developer continues its conversation with your words, a reviewer starts again with them. To have something changed, use signalbox rework.
 
 Without a text, your editor opens (VISUAL or EDITOR).
 
 Examples:
 
     signalbox tell T3 'the test database is at db.test:5432 today'
+    signalbox tell T3 --now 'stop: the schema has changed, read it again'
     signalbox tell T3 --role critic 'the deprecated call is allowed here'
     signalbox tell T3 - < notes.txt`
 }
 
 func (c *TellCommand) Run(p *cli.Program) error {
-	return c.decide(p, steer.Decision{What: steer.Tell, Role: c.Role}, "the message", render.Told)
+	return c.decide(p, steer.Decision{What: steer.Tell, Role: c.Role, Now: c.Now}, "the message", render.Told)
 }

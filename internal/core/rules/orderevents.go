@@ -172,6 +172,8 @@ type MessageSent struct {
 	Body signalbox.Hash `json:"body,omitzero"`
 	// Role is whose agents it is for; absent for the next agent, whatever its role.
 	Role signalbox.Role `json:"role,omitempty"`
+	// Now is true if the agent at work is interrupted to read it.
+	Now bool `json:"now,omitempty"`
 }
 
 func (MessageSent) fault(s *State, e *signalbox.Event) string {
@@ -186,7 +188,7 @@ func (MessageSent) fault(s *State, e *signalbox.Event) string {
 func (b MessageSent) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Messages = append(slices.Clip(t.Messages), Message{b.Text, b.Body, e.Actor, e.Seq,
-			b.Role})
+			b.Role, b.Now})
 	})
 }
 

@@ -70,8 +70,10 @@ type Answer struct {
 	Again bool
 	// Paused means that the answer paused the task or the run.
 	Paused bool
-	// Role is the role that an answered question is about, if it is about one.
+	// Role is the role that an answered question is about, if it is about one, or that words are for.
 	Role signalbox.Role
+	// Now means that the agent at work is interrupted to read words.
+	Now bool
 	// Parked means that the agent must wait for an expert or a file.
 	Parked bool
 	// Cap is the limit of spending that the turn has reached; its agent must end.

@@ -110,6 +110,8 @@ type Message struct {
 	Seq   uint64         `json:"seq"`
 	// Role is whose agents it is for; "" means that of the next agent, whatever its role.
 	Role signalbox.Role `json:"role,omitempty"`
+	// Now means that an agent of the role that is at work is interrupted to read it.
+	Now bool `json:"now,omitempty"`
 }
 
 // IsFor reports whether the message is for the agents of a role.
@@ -121,6 +123,8 @@ type Tell struct {
 	Work string
 	// Role is whom the words are for. "" means whoever works on it now, or else its author.
 	Role signalbox.Role
+	// Now interrupts the agent at work, if it is of the role: it reads the words and continues.
+	Now bool
 	// Text is the message, and Body the blob with it if it is long; see LongText.
 	Text  string
 	Body  signalbox.Hash
@@ -157,8 +161,9 @@ func (c Tell) decide(d *decider) error {
 	if d.answer.Role, err = c.role(w.Task.Kind, d.answer.Lease); err != nil {
 		return err
 	}
+	d.answer.Now = c.Now && d.answer.Lease != nil && d.answer.Lease.Role == d.answer.Role
 	d.answer.Seq = d.record(w.ID, "", c.Actor, MessageSent{shortenText(c.Text), c.Body,
-		d.answer.Role})
+		d.answer.Role, d.answer.Now})
 	return nil
 }
 

@@ -278,7 +278,7 @@ func TestLongWords(t *testing.T) {
 	wantBody(t, b.try(Rework{Work: "t1", Text: text, Body: digest, Actor: "ann"}),
 		ReworkOrdered{Cause: FindingHuman, Count: 1, Summary: want, Body: digest})
 	d := b.try(Tell{Work: "t1", Text: text, Body: digest, Actor: "ann"})
-	wantBody(t, d, MessageSent{want, digest, signalbox.RoleDeveloper})
+	wantBody(t, d, MessageSent{want, digest, signalbox.RoleDeveloper, false})
 	if blobs, err := Blobs(&d.Events[0]); err != nil || len(blobs) != 1 || blobs[0] != digest {
 		t.Errorf("blobs %v, %v", blobs, err)
 	}
@@ -395,5 +395,26 @@ func TestCancelledTaskIsNotApproved(t *testing.T) {
 	b.do(orderOf(OrderRetry, "t1"))
 	if !b.s.WaitsForApproval(b.work("t1")) {
 		t.Error("after a retry it does not wait for approval")
+	}
+}
+
+// Words that cannot wait interrupt only an agent that they are for.
+func TestTellNow(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	tell := func(role signalbox.Role) bool {
+		b.pass(time.Second)
+		a := b.do(Tell{Work: "t1", Role: role, Text: "now", Now: true, Actor: "ann"})
+		messages := b.work("t1").Task.Messages
+		if m := messages[len(messages)-1]; m.Now != a.Now {
+			t.Errorf("answer %t, message %+v", a.Now, m)
+		}
+		return a.Now
+	}
+	if tell("") {
+		t.Error("nobody is at work")
+	}
+	b.starts(signalbox.RoleDeveloper)
+	if !tell("") || tell(signalbox.RoleCritic) {
+		t.Error("the developer is at work, and no critic")
 	}
 }

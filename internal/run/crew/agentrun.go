@@ -75,6 +75,8 @@ func (a *agentRun) takeTurns(ctx context.Context) (err error) {
 		answer, t, err := turn.do(ctx)
 		remaining -= time.Since(began)
 		switch {
+		case errors.Is(err, errTold):
+			last = lastTurn{cleanupNote: last.cleanupNote, told: true}
 		case errors.Is(err, errNotResumed):
 			last = lastTurn{cleanupNote: last.cleanupNote, noResume: true}
 		case err != nil:

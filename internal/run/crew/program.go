@@ -60,6 +60,7 @@ func (r *turnRun) runProgram(ctx context.Context, values agent.Values) (*turn, e
 		thread: r.workItem().Task.Thread, env: spec.Env, contained: r.contained, began: began}
 	t := &turn{listener: l, cause: sup.wait(ctx, r.remaining)}
 	t.gaveUp, t.limit, t.cap, t.stoppedToWait = sup.gaveUp, sup.limit, sup.cap, sup.mustWait
+	t.told = sup.told
 	t.exit = running.Wait()
 	t.loginRefused = r.renewLogins()
 	if sup.exceeded {

@@ -105,6 +105,49 @@ func noteFirst(prompt, note string) bool {
 	return len(sections) == 3 && strings.Contains(sections[1], note)
 }
 
+// Words that cannot wait interrupt the agent at work under its lease. A developer continues its
+// conversation with them; a critic starts again.
+func TestWordsNow(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"),
+		settings: "roles: {developer: {agent: again-codex}}\n", script: `
+on developer T1 attempt 1:
+    write half.txt half
+    signal CHECKPOINT: {task}
+    hang
+on developer T1 attempt 2:
+    expect "there is a message for you"
+    expect "use the other table"
+    run test -f half.txt && echo whole > whole.txt
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 1:
+    signal CHECKPOINT: {task}
+    hang
+on critic T1 attempt 2:
+    expect "You are a critic"
+    expect "the table is right"
+    signal REVIEW_PASSED: {task}
+`})
+	r := s.begin()
+	for i, words := range []string{"use the other table", "the table is right"} {
+		await[rules.ProgressReported](s, "T1", i+1)
+		if i == 0 {
+			await[rules.ConversationOpened](s, "T1", 1)
+		}
+		s.do(rules.Tell{Work: "T1", Text: words, Now: true, Actor: "me"})
+		await[rules.MessageDelivered](s, "T1", i+1)
+	}
+	r.complete("T1")
+	s.wantStarted("T1", "developer", 2)
+	s.wantStarted("T1", "critic", 2)
+	none[rules.AgentFailed](s, "T1")
+	started, opened := all[rules.AgentStarted](s, "T1"), all[rules.ConversationOpened](s, "T1")
+	if started[1].Body.Resumes != opened[0].Body.ID ||
+		started[1].Body.Epoch != started[0].Body.Epoch ||
+		started[3].Body.Resumes != "" || started[3].Body.Epoch != started[2].Body.Epoch {
+		t.Errorf("started %+v", started)
+	}
+}
+
 // A developer who is at work is stopped at once. What it changed stays, also if it was about to
 // deliver.
 func TestReworkDuringDevelopment(t *testing.T) {

@@ -38,6 +38,7 @@ type supervisor struct {
 	lingerOver <-chan time.Time // when it fires, the program is ended, and that is not a failure
 	turn       int              // the turn after which the program lingers; 0 if it does not
 	lingered   bool             // the program was ended because it kept running after its turn
+	told       bool             // the program was ended because there are words that it must read
 	mustWait   bool             // the agent asked for something that it must wait for
 	gaveUp     bool             // the program was ended because it kept sending no valid signal
 	limit      string           // the limit that the program exceeded, for people
@@ -114,6 +115,9 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			sup.stopAt(sup.run.overspent())
 		case <-sup.run.messages:
 			sup.deliverMessages(ctx)
+			if sup.told = sup.mustReadNow(); sup.told {
+				return sup.stop("")
+			}
 		case <-sup.spentOver:
 			if sup.spentOver = nil; !sup.listener.hasEnded() {
 				sup.cap = sup.reached
@@ -346,6 +350,16 @@ func (sup *supervisor) deliverMessages(ctx context.Context) {
 		Messages: delivered}); err != nil && !isRefusal(err) {
 		s.crew.log.Warn("cannot record that a message was delivered", "work", s.work, "error", err)
 	}
+}
+
+// mustReadNow reports whether there are words for which the program is interrupted. One that has sent
+// its verdict is not: its next turn gets them.
+func (sup *supervisor) mustReadNow() bool {
+	s := sup.run
+	return !sup.listener.interactive && sup.lingerOver == nil && !sup.listener.hasVerdict() &&
+		slices.ContainsFunc(s.workItem().Task.Messages, func(m rules.Message) bool {
+			return m.Now && m.IsFor(s.role) && !slices.Contains(s.told, m.Seq)
+		})
 }
 
 // requestCheckpoint asks a running agent for a checkpoint and waits for it.

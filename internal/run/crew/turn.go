@@ -40,6 +40,8 @@ type turn struct {
 	lingered bool
 	// progressed reports that the turn only has signals that acted while it ran.
 	progressed bool
+	// told reports that the program was ended because there are words that the agent must read.
+	told bool
 	// stoppedToWait reports that the program was to end because the agent must wait for what it
 	// asked for.
 	stoppedToWait bool
@@ -71,6 +73,7 @@ const (
 	endReported    ending = iota // the rules decide about what it said
 	endInterrupted               // the session is being ended, whatever the turn said
 	endCapped                    // a cap ended it
+	endTold                      // words of the human interrupted it; the session continues
 	// signalbox ended the program with the lease, which is not a failure to report
 	endLeaseLost
 	// the program did not continue its session, so a new one is started
@@ -87,6 +90,8 @@ func (t *turn) ending(over error, resumed bool) ending {
 		return endInterrupted
 	case t.cap != "" && !t.listener.parked && t.signal.Name != signalbox.NameExpertRequest:
 		return endCapped
+	case t.told && !lost && t.signal.Name == signalbox.NameUnknown:
+		return endTold
 	case lost && (crashed || t.signal.Name == signalbox.NameUnknown):
 		return endLeaseLost
 	case resumed && t.didNotResume():

@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,8 @@ func (r *turnRun) do(ctx context.Context) (rules.Answer, *turn, error) {
 		return rules.Answer{}, nil, over
 	case endCapped:
 		return rules.Answer{}, t, r.recordInterruption(t)
+	case endTold:
+		return rules.Answer{}, t, cmp.Or(r.recordInterruption(t), errTold)
 	case endLeaseLost:
 		return rules.Answer{}, nil, errLeaseLost
 	case endNotResumed:
@@ -178,6 +181,9 @@ func (r *turnRun) prompt(ctx context.Context) (prompt []byte, err error) {
 	})
 	return prompt, err
 }
+
+// errTold means that words of the human interrupted the turn, and the next one has them.
+var errTold = errors.New("there is a message for the agent")
 
 // errNotResumed means that the program could not continue its session, and a new one must be
 // started.

@@ -40,6 +40,8 @@ type Decision struct {
 	Reason, Actor string
 	// Role is whom words are for; see rules.Tell.
 	Role signalbox.Role
+	// Now interrupts the agent at work to read words; see rules.Tell.
+	Now bool
 }
 
 // Command returns the decision as a command of the rules, to see with rules.Decide what it would
@@ -54,7 +56,7 @@ func (d Decision) command(body signalbox.Hash) rules.Command {
 		return rules.Rework{Work: d.Work, Text: d.Text, Body: body, Actor: d.Actor,
 			Reject: d.What == Reject}
 	case Tell:
-		return rules.Tell{Work: d.Work, Role: d.Role, Text: d.Text, Body: body, Actor: d.Actor}
+		return rules.Tell{Work: d.Work, Role: d.Role, Now: d.Now, Text: d.Text, Body: body, Actor: d.Actor}
 	}
 	return rules.Order{What: d.What, Work: d.Work, Reason: d.Reason, Actor: d.Actor,
 		Commit: d.Commit, From: d.From, Note: d.Note, Body: body}

@@ -32,6 +32,7 @@ type tellInput struct {
 	Task string         `path:"task" json:"-" jsonschema:"the task: its id, or PLAN/ID if several plans have it"`
 	Text string         `json:"text"`
 	Role signalbox.Role `json:"role,omitempty" jsonschema:"whom the words are for, such as developer or critic; by default whoever works on the task now, or else its developer"`
+	Now  bool           `json:"now,omitempty" jsonschema:"interrupt the agent at work, if it is of that role: it reads the words and continues"`
 }
 
 type approveInput struct {
@@ -99,7 +100,7 @@ func (a *API) addOrders() {
 		summary: "Gives words to whoever works on a task, to its developer, or to a role."},
 		func(c call, in tellInput) (ordered, error) {
 			return a.decide(c, in.Task, steer.Decision{What: steer.Tell, Text: in.Text,
-				Role: in.Role})
+				Role: in.Role, Now: in.Now})
 		})
 	for _, o := range []struct {
 		what          rules.OrderKind

@@ -108,10 +108,12 @@ func Told(b *box.Box, a rules.Answer) string {
 	switch atWork := a.Lease != nil && a.Lease.Role == a.Role; {
 	case a.Role == "":
 		return "the next agent gets it in its prompt"
+	case a.Now && !listens(b, a.Role, a.Work):
+		return fmt.Sprintf("the %s is interrupted, and continues with it", a.Role)
 	case atWork && listens(b, a.Role, a.Work):
 		return fmt.Sprintf("the %s gets it now", a.Role)
 	case atWork:
-		return fmt.Sprintf("the %s does not read while it works, and gets it at the start of its next turn", a.Role)
+		return fmt.Sprintf("the %s does not read while it works, and gets it at the start of its next turn (signalbox tell --now interrupts it)", a.Role)
 	}
 	return fmt.Sprintf("the %s gets it at the start of its next turn", a.Role)
 }
