@@ -213,8 +213,8 @@ type Limits struct {
 	Remediations   int `yaml:"remediations"`    // attempts of one remediation
 	ExpertRequests int `yaml:"expert_requests"` // expert requests of a task
 
-	CheckpointsMissed int           `yaml:"checkpoints_missed"` // in a row, of a running agent
-	FileWait          time.Duration `yaml:"file_wait"`          // longest wait for a file
+	Silence  time.Duration `yaml:"silence"`   // how long an agent at work may print nothing
+	FileWait time.Duration `yaml:"file_wait"` // longest wait for a file
 	// longest wait for a checkpoint that was asked for
 	CheckpointAnswer time.Duration `yaml:"checkpoint_answer"`
 
@@ -233,7 +233,7 @@ func defaultLimits() Limits {
 		Reviews: 3, Audits: 3, Checks: 5, Merges: 3, Incompletes: 5, Timeouts: 3, Unknown: 3,
 		Waits: 3, FileWaits: 3,
 		Remediations: 10, ExpertRequests: 3,
-		CheckpointsMissed: 3, FileWait: 30 * time.Minute, CheckpointAnswer: 30 * time.Second,
+		Silence: 10 * time.Minute, FileWait: 30 * time.Minute, CheckpointAnswer: 30 * time.Second,
 		Processes: sandbox.DefaultProcesses, File: 50e6, Tree: 10e9,
 	}
 }
@@ -244,16 +244,18 @@ func AgentRoles() []signalbox.Role {
 		func(r signalbox.Role) bool { return r == signalbox.RoleOperator })
 }
 
+// defaultTimeout ends an agent that never comes to an end. One that hangs is ended long before, by
+// limits.silence.
+const defaultTimeout = 2 * time.Hour
+
 func defaultRole(role signalbox.Role) Role {
 	switch role {
 	case signalbox.RoleDeveloper:
-		return Role{Slots: 3, Timeout: 15 * time.Minute, Checkpoint: 5 * time.Minute}
+		return Role{Slots: 3, Timeout: defaultTimeout, Checkpoint: 5 * time.Minute}
 	case signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleExpert:
-		return Role{Slots: 2, Timeout: 10 * time.Minute}
-	case signalbox.RoleRemediation, signalbox.RoleHealthAuditor:
-		return Role{Slots: 1, Timeout: 5 * time.Minute}
+		return Role{Slots: 2, Timeout: defaultTimeout}
 	}
-	return Role{Slots: 1, Timeout: 10 * time.Minute}
+	return Role{Slots: 1, Timeout: defaultTimeout}
 }
 
 // fill sets the defaults of members of lists and maps.

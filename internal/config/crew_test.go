@@ -38,15 +38,15 @@ func TestNothingSetIsDefault(t *testing.T) {
 func TestDefaultRoles(t *testing.T) {
 	c := Default()
 	for role, want := range map[signalbox.Role]Role{
-		signalbox.RoleDeveloper: {Slots: 3, Timeout: 15 * time.Minute,
+		signalbox.RoleDeveloper: {Slots: 3, Timeout: 2 * time.Hour,
 			Checkpoint: 5 * time.Minute},
-		signalbox.RoleCritic:          {Slots: 2, Timeout: 10 * time.Minute},
-		signalbox.RoleAuditor:         {Slots: 2, Timeout: 10 * time.Minute},
-		signalbox.RoleBusinessAnalyst: {Slots: 1, Timeout: 10 * time.Minute},
-		signalbox.RoleRemediation:     {Slots: 1, Timeout: 5 * time.Minute},
-		signalbox.RoleHealthAuditor:   {Slots: 1, Timeout: 5 * time.Minute},
-		signalbox.RoleExpert:          {Slots: 2, Timeout: 10 * time.Minute},
-		signalbox.RoleExpertCreator:   {Slots: 1, Timeout: 10 * time.Minute},
+		signalbox.RoleCritic:          {Slots: 2, Timeout: 2 * time.Hour},
+		signalbox.RoleAuditor:         {Slots: 2, Timeout: 2 * time.Hour},
+		signalbox.RoleBusinessAnalyst: {Slots: 1, Timeout: 2 * time.Hour},
+		signalbox.RoleRemediation:     {Slots: 1, Timeout: 2 * time.Hour},
+		signalbox.RoleHealthAuditor:   {Slots: 1, Timeout: 2 * time.Hour},
+		signalbox.RoleExpert:          {Slots: 2, Timeout: 2 * time.Hour},
+		signalbox.RoleExpertCreator:   {Slots: 1, Timeout: 2 * time.Hour},
 	} {
 		if got := c.RoleOf(role); !cmp.Equal(got, want) {
 			t.Errorf("%s: %+v, want %+v", role, got, want)
@@ -70,10 +70,10 @@ experts:
   - {name: ui, slots: 1, timeout: 1m}
 `)
 	for role, want := range map[signalbox.Role]Role{
-		signalbox.RoleDeveloper:       {Slots: 4, Timeout: 15 * time.Minute},
+		signalbox.RoleDeveloper:       {Slots: 4, Timeout: 2 * time.Hour},
 		signalbox.RoleCritic:          {Slots: 2, Timeout: time.Hour, Agent: AgentList{"codex"}},
-		signalbox.RoleBusinessAnalyst: {Slots: 1, Timeout: 10 * time.Minute},
-		signalbox.RoleExpert:          {Slots: 7, Timeout: 10 * time.Minute},
+		signalbox.RoleBusinessAnalyst: {Slots: 1, Timeout: 2 * time.Hour},
+		signalbox.RoleExpert:          {Slots: 7, Timeout: 2 * time.Hour},
 	} {
 		if got := c.RoleOf(role); !cmp.Equal(got, want) {
 			t.Errorf("%s: %+v, want %+v", role, got, want)
@@ -82,17 +82,17 @@ experts:
 	if !c.Analyst() {
 		t.Error("the business analyst is configured and does not play")
 	}
-	want := []Expert{{Name: "db", Slots: 7, Timeout: 10 * time.Minute}, {Name: "ui", Slots: 1, Timeout: time.Minute}}
+	want := []Expert{{Name: "db", Slots: 7, Timeout: 2 * time.Hour}, {Name: "ui", Slots: 1, Timeout: time.Minute}}
 	if diff := cmp.Diff(want, c.Experts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	c = mustParse(t, "roles: {developer: {slots: 4}}")
-	if diff := cmp.Diff(Role{Slots: 4, Timeout: 15 * time.Minute, Checkpoint: 5 * time.Minute},
+	if diff := cmp.Diff(Role{Slots: 4, Timeout: 2 * time.Hour, Checkpoint: 5 * time.Minute},
 		c.RoleOf(signalbox.RoleDeveloper)); diff != "" {
 		t.Errorf("only slots (-want +got):\n%s", diff)
 	}
 	inCode := &Config{Roles: map[signalbox.Role]Role{signalbox.RoleCritic: {Agent: AgentList{"x"}}}}
-	if diff := cmp.Diff(Role{Agent: AgentList{"x"}, Slots: 2, Timeout: 10 * time.Minute},
+	if diff := cmp.Diff(Role{Agent: AgentList{"x"}, Slots: 2, Timeout: 2 * time.Hour},
 		inCode.RoleOf(signalbox.RoleCritic)); diff != "" {
 		t.Errorf("without Parse (-want +got):\n%s", diff)
 	}

@@ -188,8 +188,12 @@ func TestReferenceIsComplete(t *testing.T) {
 	described := row.FindAllStringSubmatch(roles, -1)
 	for _, role := range described {
 		r := defaultRole(signalbox.Role(role[1]))
-		if want := fmt.Sprintf("%d, %s", r.Slots, short(r.Timeout)); role[2] != want {
-			t.Errorf("the role %s: %s, want %s", role[1], role[2], want)
+		if want := fmt.Sprint(r.Slots); role[2] != want {
+			t.Errorf("the role %s: %s slots, want %s", role[1], role[2], want)
+		}
+		if got, err := time.ParseDuration(strings.Trim(rows["roles.NAME.timeout"],
+			"`")); err != nil || got != r.Timeout {
+			t.Errorf("the timeout of the role %s is %s", role[1], r.Timeout)
 		}
 	}
 	for _, role := range AgentRoles() {

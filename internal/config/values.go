@@ -99,10 +99,10 @@ func (l Limits) check(f *faults) {
 		{"timeouts", l.Timeouts}, {"unknown", l.Unknown}, {"waits", l.Waits},
 		{"file_waits", l.FileWaits},
 		{"remediations", l.Remediations}, {"expert_requests", l.ExpertRequests},
-		{"checkpoints_missed", l.CheckpointsMissed},
 	} {
 		f.add(checkNumber(setting("limits", of.name), of.n, maxLimit))
 	}
+	f.add(checkTime(setting("limits", "silence"), l.Silence))
 	f.add(checkTime(setting("limits", "file_wait"), l.FileWait))
 	f.add(checkTime(setting("limits", "checkpoint_answer"), l.CheckpointAnswer))
 	l.checkResources(f)

@@ -106,6 +106,14 @@ func newListener(run *agentRun, format signalbox.Format, interactive bool,
 	}, nil
 }
 
+// noteLife notes that the program has printed something, but not that it only repeats a request which
+// its service does not answer. The caller holds mu.
+func (l *listener) noteLife() {
+	if l.stream.Retrying == "" {
+		l.heard = time.Now()
+	}
+}
+
 // silence returns how long the program has printed nothing. streams reports whether its format
 // prints progress as it happens; a plain program may keep its output until the end.
 func (l *listener) silence() (silent time.Duration, streams bool) {
@@ -148,12 +156,12 @@ func (l *listener) Write(p []byte) (int, error) {
 		_, l.err = l.file.Write(p[:min(int64(len(p)), room)])
 	}
 	l.bytes += int64(len(p))
-	l.heard = time.Now()
 	l.tail = append(l.tail, p[max(0, len(p)-tailSize):]...)
 	if len(l.tail) > 2*tailSize {
 		l.tail = append(l.tail[:0], l.tail[len(l.tail)-tailSize:]...)
 	}
 	l.scan(p)
+	l.noteLife()
 	l.reportConversation()
 	if partial, ok := l.scanner.Pending(); ok && partial.Offset != l.partial {
 		l.handlePartial(l.localize(partial))
@@ -355,7 +363,7 @@ type stderrTail struct{ l *listener }
 func (t stderrTail) Write(p []byte) (int, error) {
 	t.l.mu.Lock()
 	defer t.l.mu.Unlock()
-	t.l.heard = time.Now()
+	t.l.noteLife()
 	if t.l.errors.Len() > 2*tailSize {
 		t.l.errors.Next(t.l.errors.Len() - tailSize)
 	}

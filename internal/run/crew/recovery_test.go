@@ -247,7 +247,7 @@ on developer T1 attempt 1:
 func TestStall(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
-		settings: "roles: {developer: {checkpoint: 1s, agent: as-claude}}\nlimits: {checkpoints_missed: 1}\n",
+		settings: "roles: {developer: {agent: as-claude}}\nlimits: {silence: 1s}\n",
 		options:  Options{seams: seams{start: startUntil("busy")}},
 		script: `
 on developer T1 attempt 1:
@@ -257,7 +257,7 @@ on developer T1 attempt 1:
 	s.develop()
 	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailStall) ||
 		!strings.HasPrefix(failed.Detail,
-			"no output for 1s (roles.developer.checkpoint × limits.checkpoints_missed)") {
+			"no output for 1s (limits.silence)") {
 		t.Errorf("failed: %+v", failed)
 	}
 }

@@ -77,7 +77,7 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 	defer context.AfterFunc(ctx, end)()
 	timeout := time.NewTimer(remaining)
 	defer timeout.Stop()
-	stallTime := role.Checkpoint * time.Duration(config.Limits.CheckpointsMissed)
+	stallTime := config.Limits.Silence
 	stall := startTimer(stallTime)
 	defer stall.Stop()
 	quiet := startTimer(0)
@@ -100,7 +100,7 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 		case <-stall.C:
 			if sup.isStalled(stall, stallTime) {
 				return sup.stopForLimit(rules.FailStall,
-					fmt.Sprintf("no output for %s (roles.%s.checkpoint × limits.checkpoints_missed)", stallTime, sup.run.role))
+					fmt.Sprintf("no output for %s (limits.silence)", stallTime))
 			}
 		case <-sup.tooLarge:
 			sup.exceeded = true
