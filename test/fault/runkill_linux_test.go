@@ -44,6 +44,13 @@ on developer T7 attempt 1:
     run mkdir -p part && echo half >part/T7.txt && sleep 0.05
     crash
 
+on developer T5:
+    run mkdir -p part && echo good >>part/T5.txt
+    wait for $DIARY/open
+    wait 30ms
+    signal READY_FOR_REVIEW: {task}
+        Summary: It is there.
+
 on developer *:
     run mkdir -p part && echo good >part/$SIGNALBOX_WORK.txt
     wait for $DIARY/open
