@@ -69,7 +69,7 @@ func agentOf(c *Crew, role signalbox.Role) *agentRun {
 func supervise(role config.Role, linger time.Duration) *supervised {
 	c := config.Default()
 	c.Roles = map[signalbox.Role]config.Role{signalbox.RoleDeveloper: role}
-	c.Limits.Silence = 3 * time.Minute
+	c.Limits.Silence = 3 * role.Checkpoint // zero: it may be silent
 	a := agentOf(&Crew{box: &box.Box{Config: c},
 		opts: Options{seams: seams{delays: defaultDelays()}}}, signalbox.RoleDeveloper)
 	a.leased, a.unlease = context.WithCancel(context.Background())
