@@ -182,7 +182,7 @@ func TestOperateARunOnItsScreen(t *testing.T) {
 	c.checkSafe()
 }
 
-// A run of another process can be read, and nothing can be decided.
+// A run of another process can be read, and its question answered.
 func TestWatchOnAScreen(t *testing.T) {
 	w := newTerminalWorld(t)
 	w.write("agents.script", operatedAgents)
@@ -194,20 +194,26 @@ func TestWatchOnAScreen(t *testing.T) {
 	for lines.Scan() && !strings.Contains(lines.Text(), "waiting for you") {
 	}
 	c := w.openSession(80, 24, "", "signalbox", "watch")
-	c.shows("1 question for you", "signalbox answer Q-1 TEXT", "q leave")
-	c.types("axrtp\r")
+	c.shows("1 question for you", "press a to answer", "q leave")
+	c.types("\r")
 	c.shows("[transcript]", "pwned", "esc back")
 	c.types("\x1b")
 	c.shows("q leave")
+	c.types("a")
+	c.shows("answer Q-1", "pwned", "ctrl+d sends")
+	c.types("two\x04")
+	c.shows("answered Q-1")
 	c.types("q")
 	if status := c.exit(); status != 0 {
 		t.Errorf("exit status %d:\n%s", status, c.Screen())
 	}
 	c.checkSafe()
-	w.piped("", "answer", "Q-1", "two")
 	for lines.Scan() {
 	}
 	if err := run.Wait(); err != nil {
 		t.Errorf("the run that was watched: %v", err)
+	}
+	if out := w.piped("", "questions", "--all"); !strings.Contains(out, "two") {
+		t.Errorf("the answer is not recorded: %s", out)
 	}
 }

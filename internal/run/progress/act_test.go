@@ -281,6 +281,7 @@ func TestSteerOnTheScreen(t *testing.T) {
 	o.types("p")
 	o.shows("T1: resumed")
 	o.types("p")
+	o.shows("the run: paused")
 }
 
 // In a form every key is text, except the ones that its foot names.
@@ -382,6 +383,23 @@ func TestReadALongTranscript(t *testing.T) {
 	if o.pane != nil {
 		t.Error("it stays open")
 	}
+}
+
+// A screen that shows the run of another process decides as that of the run does.
+func TestWatchedScreenDecides(t *testing.T) {
+	o := operate(t)
+	for actor, readOnly := range map[string]bool{"ann": false, "": true} {
+		s := &screen{o: Options{Watch: true, Actor: actor}}
+		if s.drawing().readOnly != readOnly {
+			t.Errorf("actor %q: readOnly is not %t", actor, readOnly)
+		}
+	}
+	o.drawing.watch = true
+	o.types("a", "2", "ctrl+d")
+	o.shows("Q-1")
+	o.types("?")
+	o.shows("pause, or resume")
+	o.shows("leave; the run continues")
 }
 
 // A screen that only shows a run can be read, and decides nothing.

@@ -28,7 +28,7 @@ var (
 		{"x", "reject the task's merge"},
 		{"r", "send the task back"},
 		{"t", "tell its next agent"},
-		{"p", "resume what is paused"},
+		{"p", "pause, or resume what is paused"},
 	}
 	endingKeys = []binding{
 		{"q ctrl-c", "stop; work is kept"},

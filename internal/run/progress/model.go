@@ -290,7 +290,7 @@ func (m *screenModel) act(key, work string) tea.Cmd {
 	case "t":
 		return m.openForm(decision{What: steer.Tell, Work: work})
 	case "p":
-		return m.resume(work)
+		return m.pauseOrResume(work)
 	}
 	return nil
 }
@@ -311,16 +311,19 @@ func (m *screenModel) actOnTarget(work string) tea.Cmd {
 	return m.openForm(decision{What: steer.Answer, Work: q.work, Question: q.id})
 }
 
-// resume ends the pause of the run, or of a task.
-func (m *screenModel) resume(work string) tea.Cmd {
+// pauseOrResume ends the pause of the run, or of a task. If neither is paused, it pauses the run:
+// agents that work finish their turn, and p resumes.
+func (m *screenModel) pauseOrResume(work string) tea.Cmd {
 	switch i := slices.IndexFunc(m.view.lanes,
 		func(l lane) bool { return l.id == work && l.is == inspect.Paused }); {
 	case m.view.paused:
 		return m.screen.carryOut(decision{What: rules.OrderResume})
 	case i >= 0:
 		return m.screen.carryOut(decision{What: rules.OrderResume, Work: work})
+	case m.view.standing == rules.StandingComplete || m.view.standing == rules.StandingEmpty:
+		return nil
 	}
-	return nil
+	return m.screen.carryOut(decision{What: rules.OrderPause})
 }
 
 // openPane opens a view of a task.

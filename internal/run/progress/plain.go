@@ -30,10 +30,25 @@ func newPlain(b *box.Box, o Options) *plainDisplay {
 func (*plainDisplay) Live(agent.Activity) {}
 
 func (d *plainDisplay) Show(ctx context.Context) error {
+	if err := d.recent(ctx); err != nil {
+		return err
+	}
 	if err := d.show(nil); err != nil {
 		return err
 	}
 	return d.b.Follow(ctx, d.o.From, d.show)
+}
+
+// recent writes the lines of the last events, as they are understood now.
+func (d *plainDisplay) recent(ctx context.Context) error {
+	after := d.o.From - min(d.o.From, d.o.Recent)
+	return d.b.ReadTo(ctx, &after, d.o.From, func(events []signalbox.Event) error {
+		begins := d.standing // begin writes the standing, so it is no news here
+		d.b.Engine.View(func(s *rules.State) { d.standing = s.Status(d.began).Standing })
+		err := d.show(events)
+		d.standing = begins
+		return err
+	})
 }
 
 // show writes the lines of some events. Without events it writes the state at the start.

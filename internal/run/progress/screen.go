@@ -135,13 +135,18 @@ func (s *screen) Show(ctx context.Context) error {
 	return m.broken
 }
 
+// drawing returns how the run is drawn at first.
+func (s *screen) drawing() drawing {
+	return drawing{paint: show.NewPalette(s.colours, s.dark), watch: s.o.Watch,
+		readOnly: s.o.Actor == "", noKeys: s.o.Keys == nil}
+}
+
 // animate draws the run until ctx is done, the run is being stopped, or the user stops it.
 func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	s.catchUp(ctx) // best effort: follow reports errors
 	v, seq := s.view()
 	m := &screenModel{screen: s, view: v,
-		drawing: drawing{paint: show.NewPalette(s.colours, s.dark), watch: s.o.Watch,
-			readOnly: s.o.Watch || s.o.Actor == "", noKeys: s.o.Keys == nil}}
+		drawing: s.drawing()}
 	program := tea.NewProgram(m, tea.WithOutput(s.o.Terminal), tea.WithInput(s.o.Keys),
 		tea.WithEnvironment(s.environ), tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond))

@@ -16,6 +16,29 @@ import (
 	"signalbox/internal/testkit/must"
 )
 
+// Lines begin with the last events, and then the current state.
+func TestWatchBeginsWithTheLastEvents(t *testing.T) {
+	o := operate(t)
+	tail := o.b.Engine.Tail().Seq
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	shown := map[uint64]string{}
+	for _, recent := range []uint64{0, 20} {
+		var out strings.Builder
+		if err := New(o.b, Options{Plain: true, Watch: true, Recent: recent, From: tail,
+			Out: &out}).Show(ctx); err != nil {
+			t.Fatal(err)
+		}
+		shown[recent] = out.String()
+	}
+	before, after, found := strings.Cut(shown[20], "2 tasks, 0 done")
+	if !found || !strings.Contains(before, "audit passed") ||
+		strings.Contains(before, "waiting for you") || !strings.Contains(after, "waiting for you") ||
+		strings.Contains(shown[0], "audit passed") {
+		t.Errorf("before the state:\n%s\nthe state and after it:\n%s", before, after)
+	}
+}
+
 // A box that is open only for reading shows what another process records, and records nothing
 // itself.
 func TestWatchingAnotherProcess(t *testing.T) {
