@@ -134,7 +134,11 @@ agent: all
 // writeConfig writes the configuration. The variable shows which processes the agents started.
 func (s *project) writeConfig(t *testing.T, text string) {
 	t.Helper()
-	text += "limits: {timeouts: 1, unknown: 1, reviews: 1, audits: 1}\nenv_pass: [AGENTS_TEST]\n"
+	timeouts := 1
+	if strings.Contains(text, "timeout: 45s") { // it happens on purpose
+		timeouts = 2
+	}
+	text += fmt.Sprintf("limits: {timeouts: %d, unknown: 1, reviews: 1, audits: 1}\nenv_pass: [AGENTS_TEST]\n", timeouts)
 	must.Succeed(t, os.WriteFile(filepath.Join(s.dir, ".signalbox", "signalbox.yaml"), []byte(text),
 		0o600))
 }
@@ -251,6 +255,7 @@ func runPlans(t *testing.T) {
 	})
 	t.Run("renewed login", renewLogins)
 	t.Run("interrupted", resumePlans)
+	t.Run("continued", continuePlans)
 }
 
 // runPlan runs a plan, stops the model server, and checks the results. It returns the signals that

@@ -99,6 +99,19 @@ func resumePlan(t *testing.T, i interruption) {
 // interrupt runs a plan until an agent reports a checkpoint, and interrupts it then, like Ctrl-C.
 func (s *project) interrupt(t *testing.T, plan string) {
 	t.Helper()
+	out, err := s.actAtCheckpoint(t, plan, func(run *os.Process) error {
+		return run.Signal(os.Interrupt)
+	})
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 130 {
+		t.Fatalf("the run ended before it was interrupted, or not by that: %v\n%s", err, out)
+	}
+}
+
+// actAtCheckpoint runs a plan, and does something when an agent reports a checkpoint for the first
+// time. It returns the end of the output, and how the run ended.
+func (s *project) actAtCheckpoint(t *testing.T, plan string,
+	act func(run *os.Process) error) (out []byte, err error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.program, "run", plan, "--json", "--no-wait")
@@ -110,23 +123,113 @@ func (s *project) interrupt(t *testing.T, plan string) {
 		err = cmd.Start()
 	}
 	must.Succeed(t, err)
-	interrupted := false
+	acted := false
 	var last []byte
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		last = bytes.Clone(lines.Bytes())
-		if !interrupted && bytes.Contains(last, []byte(`"type":"ProgressReported"`)) {
-			interrupted = true
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		if !acted && bytes.Contains(last, []byte(`"type":"ProgressReported"`)) {
+			acted = true
+			if err := act(cmd.Process); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	err = cmd.Wait()
-	if exit := (*exec.ExitError)(nil); !interrupted || !errors.As(err, &exit) ||
-		exit.ExitCode() != 130 {
-		t.Fatalf("the run ended before it was interrupted, or not by that: %v\n%s\n%s", err, last,
-			tail(stderr.Bytes()))
+	if err = cmd.Wait(); !acted {
+		t.Errorf("no agent reported a checkpoint")
+	}
+	return append(append(last, '\n'), tail(stderr.Bytes())...), err
+}
+
+// continuation is work that comes back to a developer, whose program continues its own session.
+type continuation struct {
+	preset, model string
+	how           string // findings, rework, now or timeout
+	settings      string
+	// says is in the prompt with which the session continues, and earlier is from the conversation
+	// before.
+	says, earlier string
+}
+
+// continuePlans sends work back in every way. The program continues its own session: the model
+// server sees the earlier conversation in the next request, and the ledger the session's own id.
+func continuePlans(t *testing.T) {
+	const back, told, late = "Your work has come back to you", "there is a message for you",
+		"You ran out of time"
+	// The check is about a file that the first turn writes, and not right.
+	const check = "checks: [{name: hello, command: '! test -e hello.txt || grep -q again hello.txt'}]\n"
+	const limit = "roles: {developer: {timeout: 45s}}\n"
+	for _, c := range []continuation{
+		{"codex", "hasty", "findings", check, back, said},
+		{"opencode", "hasty", "findings", check, back, said},
+		{"codex", "", "rework", "", back, said},
+		{"opencode", "", "rework", "", back, said},
+		{"gemini", "thinking", "rework", "", back, task},
+		{"codex", "", "now", "", told, said},
+		{"opencode", "", "now", "", told, said},
+		{"gemini", "thinking", "now", "", told, task},
+		{"codex", "", "timeout", limit, late, said},
+		{"opencode", "", "timeout", limit, late, said},
+		{"gemini", "thinking", "timeout", limit, late, task},
+	} {
+		t.Run(c.preset+" "+c.how, func(t *testing.T) { continuePlan(t, c) })
+	}
+}
+
+func continuePlan(t *testing.T, c continuation) {
+	s := newProject(t)
+	server, end := s.serve(t, filepath.Join("testdata", "resume.yaml"))
+	url := server.OpenAI
+	if c.preset == "gemini" {
+		url = server.Gemini
+	}
+	s.writeConfig(t, fmt.Sprintf(
+		"agents:\n  all: {preset: %s, model: %s, base_url: %q}\nagent: all\n%s", c.preset,
+		cmp.Or(c.model, "rehearsal"), url, c.settings))
+	plan, err := filepath.Abs(filepath.Join("testdata", "resume.md"))
+	must.Succeed(t, err)
+	switch c.how {
+	case "rework", "now":
+		args := map[string][]string{"rework": {"rework", "T1", "be quick"},
+			"now": {"tell", "T1", "--now", "be quick"}}[c.how]
+		out, err := s.actAtCheckpoint(t, plan, func(*os.Process) error {
+			s.run(t, append([]string{s.program}, args...)...)
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	default:
+		s.run(t, s.program, "run", plan, "--json", "--no-wait")
+	}
+	continued := 0
+	for _, r := range end() {
+		if body := string(r.Body); r.Conversation == "developer" && strings.Contains(body, c.says) {
+			continued++
+			if !strings.Contains(body, c.earlier) {
+				t.Errorf("the request does not have the earlier conversation:\n%s", tail(r.Body))
+			}
+		}
+	}
+	if continued == 0 {
+		t.Errorf("no request says %q", c.says)
+	}
+	var opened, resumed []string
+	for _, e := range lines[struct {
+		Type string
+		Data struct{ ID, Resumes string }
+	}](t, s.run(t, s.program, "ledger", "tail", "-n", "0", "--json", "--work", "T1")) {
+		switch {
+		case e.Type == "ConversationOpened":
+			opened = append(opened, e.Data.ID)
+		case e.Type == "AgentStarted" && e.Data.Resumes != "":
+			resumed = append(resumed, e.Data.Resumes)
+		}
+	}
+	// The program says which session it is: the same. Under the same lease it is not recorded again.
+	if len(resumed) == 0 || len(opened) < 2 || opened[0] != resumed[0] ||
+		c.how != "now" && opened[1] != resumed[0] {
+		t.Errorf("opened %q, resumed %q", opened, resumed)
 	}
 }

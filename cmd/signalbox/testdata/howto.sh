@@ -24,6 +24,10 @@ on developer T2 attempt 1:
     signal SEEKING_DIVINE_CLARIFICATION
         Task: {task}
         Question: Should an unknown language be refused, or greeted in English?
+on developer T2 attempt 3+:
+    write {task}.txt hallo
+    usage 1000 200 0.02
+    signal READY_FOR_REVIEW: {task}
 on developer T3 attempt 1:
     ratelimit 1s
 on developer T3:
