@@ -176,6 +176,9 @@ var ErrNotClean = errors.New("the worktree has changes that are not committed")
 // changed, the error is ErrNotClean: what the command changes could not be told from that.
 func (r *worktrees) Observe(ctx context.Context, dir string) (*Observation, error) {
 	state, err := r.status(ctx, dir, "--untracked-files=all", "--ignore-submodules=all")
+	if err == nil {
+		_, err = r.addSubmoduleEdits(ctx, dir, &state)
+	}
 	if err == nil && len(state.files) > len(state.untracked) {
 		err = ErrNotClean
 	}
@@ -199,6 +202,10 @@ func (r *worktrees) Undo(ctx context.Context, o *Observation) (restored, left []
 	if state.commit != o.state.commit || state.branch != o.state.branch {
 		return nil, nil, ErrCommitted
 	}
+	inside, err := r.addSubmoduleEdits(ctx, o.dir, &state)
+	if err != nil {
+		return nil, nil, err
+	}
 	untracked, before := setOf(state.untracked), setOf(o.state.untracked)
 	for _, name := range state.files {
 		switch {
@@ -211,6 +218,12 @@ func (r *worktrees) Undo(ctx context.Context, o *Observation) (restored, left []
 	if restored != nil {
 		_, err = r.gitIn(ctx, o.dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
 			state.commit)
+	}
+	if len(inside) > 0 && err == nil {
+		gitDir, dirErr := r.gitDir(o.dir)
+		if err = dirErr; err == nil {
+			err = r.updateSubmodules(ctx, o.dir, gitDir, state.commit)
+		}
 	}
 	return restored, left, err
 }

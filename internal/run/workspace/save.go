@@ -20,7 +20,8 @@ import (
 // repository inside the worktree. They are errors (see NeedsAgent), and nothing is lost. Discard
 // resets such a worktree.
 func (t *Tree) Save(ctx context.Context, message string) (commit string, changed bool, err error) {
-	if err := t.unhideFiles(ctx); err != nil {
+	submodules, err := t.unhideFiles(ctx)
+	if err != nil {
 		return "", false, err
 	}
 	// Git must not look into submodules: it would start another git there, with settings that an
@@ -32,7 +33,8 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 	if err := t.leaveOut(&state); err != nil {
 		return "", false, err
 	}
-	if err := cmp.Or(t.checkState(state), t.checkSubmodules(ctx)); err != nil {
+	if err := cmp.Or(t.checkState(state),
+		t.checkSubmodules(ctx, submodules)); err != nil {
 		return "", false, err
 	}
 	elsewhere := state.branch != t.Branch
@@ -83,15 +85,20 @@ func (t *Tree) leaveOut(state *treeState) error {
 }
 
 // unhideFiles clears the index flags skip-worktree and assume-unchanged, which an agent may have
-// set to hide changes from git. Skipped files that are missing are restored.
-func (t *Tree) unhideFiles(ctx context.Context) error {
-	out, err := t.repo.gitIn(ctx, t.Dir, "ls-files", "-v", "-z")
+// set to hide changes from git. Skipped files that are missing are restored. It returns the
+// submodules in the index, which the same listing has.
+func (t *Tree) unhideFiles(ctx context.Context) (submodules []submodule, err error) {
+	out, err := t.repo.gitIn(ctx, t.Dir, "ls-files", "-v", "--stage", "-z")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var hidden, missing []string
 	for entry := range strings.SplitSeq(out, "\x00") {
-		mark, name, _ := strings.Cut(entry, " ")
+		about, name, _ := strings.Cut(entry, "\t")
+		mark, about, _ := strings.Cut(about, " ")
+		if fields := strings.Fields(about); len(fields) == 3 && fields[0] == modeSubmodule {
+			submodules = append(submodules, submodule{Path: name, Commit: fields[1]})
+		}
 		if !isHidden(mark) {
 			continue
 		}
@@ -106,10 +113,10 @@ func (t *Tree) unhideFiles(ctx context.Context) error {
 			args: []string{"checkout-index", "--ignore-skip-worktree-bits", "--quiet", "-z",
 				"--stdin"}})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return t.repo.unhide(ctx, t.Dir, nil, hidden)
+	return submodules, t.repo.unhide(ctx, t.Dir, nil, hidden)
 }
 
 // unhide clears the flags of files in an index.

@@ -233,12 +233,53 @@ func (u *submoduleUpdate) remove(s submodule) error {
 	return root.RemoveAll(filepath.FromSlash(s.Path))
 }
 
-// checkSubmodules refuses a worktree in which an agent has made a repository of a submodule, and
-// warns of changed files in one: neither can be saved.
-func (t *Tree) checkSubmodules(ctx context.Context) error {
+// addSubmoduleEdits adds to the state of a worktree what has changed inside its submodules.
+func (r *runner) addSubmoduleEdits(ctx context.Context, dir string, state *treeState) (
+	changed []string, err error,
+) {
+	gitDir, err := r.gitDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	list, err := readSubmodules(gitDir)
+	if err != nil {
+		return nil, err
+	}
+	changed, added, err := r.submoduleEdits(ctx, dir, list)
+	state.files = slices.Concat(state.files, changed, added)
+	state.untracked = append(state.untracked, added...)
+	return changed, err
+}
+
+// checkSubmodules refuses a worktree with changes inside a submodule of the project, and one in
+// which an agent has made a repository of it: neither can be saved. links are the submodules in the
+// index. One that the task itself adds needs the approval of the human, if its files are not here.
+func (t *Tree) checkSubmodules(ctx context.Context, links []submodule) error {
 	list, err := readSubmodules(t.gitDir)
 	if err != nil {
 		return err
+	}
+	for _, link := range links {
+		known := func(s submodule) bool { return s.Path == link.Path }
+		if entries, _ := os.ReadDir(filepath.Join(t.Dir, filepath.FromSlash(link.Path))); len(
+			entries) == 0 || slices.ContainsFunc(list, known) {
+			continue
+		}
+		// Its files are not on this machine, so its folder was empty.
+		base, err := t.repo.BaseCommit(ctx)
+		if err == nil {
+			base, err = t.repo.line(ctx, "", "merge-base", "--end-of-options", base,
+				headsPrefix+t.Branch)
+		}
+		if err == nil {
+			_, err = t.repo.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options",
+				base+":"+link.Path)
+		}
+		if err == nil {
+			list = append(list, link)
+		} else if status(err) != 1 {
+			return err
+		}
 	}
 	for _, s := range list {
 		if isBehindLink(t.Dir, s.Path) || isMissing(t.Dir, s.Path) {
@@ -250,17 +291,66 @@ func (t *Tree) checkSubmodules(ctx context.Context) error {
 				"/.git; a person must make the change in a clone of the submodule",
 				"the worktree of %s has a repository in the submodule %s, and commits in submodules are not supported", t.Task, s.Path)
 		}
-		out, err := t.repo.run(ctx, call{dir: t.Dir, env: s.environment(t.Dir),
-			args: []string{"diff-files", "--name-only", "-z", "--ignore-submodules=all"}})
-		if err != nil {
-			return err
-		}
-		if out != "" {
-			changed := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
-			t.repo.warn(fmt.Sprintf(
-				"the work on %s changes files of the submodule %s, which cannot be saved: %s",
-				t.Task, s.Path, listFiles(changed)))
-		}
+	}
+	changed, added, err := t.repo.submoduleEdits(ctx, t.Dir, list)
+	if err != nil {
+		return err
+	}
+	p, err := t.Preparation()
+	if err != nil {
+		return err
+	}
+	added = slices.DeleteFunc(added, func(name string) bool { return p.excludes(t.Dir, name) })
+	if edited := append(changed, added...); len(edited) > 0 {
+		return signalbox.CodeConflict.Errorf(
+			"undo these changes, and remove files that a build has left there; a person must make the change in a clone of the submodule",
+			"the work on %s changes files in a submodule, which cannot be saved: %s", t.Task,
+			listFiles(edited))
 	}
 	return nil
+}
+
+// submoduleEdits returns the files in submodules of a worktree that differ from their commits, and
+// those that git neither knows nor ignores.
+func (r *runner) submoduleEdits(ctx context.Context, dir string, list []submodule) (changed,
+	added []string, err error,
+) {
+	for _, s := range list {
+		if isBehindLink(dir, s.Path) || isMissing(dir, s.Path) {
+			continue
+		}
+		if s.Index == "" { // its files are not on this machine
+			entries, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(s.Path)))
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, entry := range entries {
+				added = append(added, path.Join(s.Path, entry.Name()))
+			}
+			continue
+		}
+		names := func(args ...string) (names []string, err error) {
+			out, err := r.run(ctx, call{dir: dir, env: s.environment(dir), args: args})
+			for name := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
+				if name != "" {
+					names = append(names, path.Join(s.Path, name))
+				}
+			}
+			return names, err
+		}
+		// otherwise a file with another time is listed too
+		if _, err := names("update-index", "-q", "--refresh"); err != nil && status(err) != 1 {
+			return nil, nil, err
+		}
+		different, err := names("diff-files", "--name-only", "-z", "--ignore-submodules=all")
+		if err != nil {
+			return nil, nil, err
+		}
+		unknown, err := names("ls-files", "--others", "--exclude-standard", "-z")
+		if err != nil {
+			return nil, nil, err
+		}
+		changed, added = append(changed, different...), append(added, unknown...)
+	}
+	return changed, added, nil
 }

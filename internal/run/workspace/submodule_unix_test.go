@@ -95,7 +95,7 @@ func TestSubmodules(t *testing.T) {
 	}
 	link := gitRun(t, k.dir, "rev-parse", "main:vendor/lib")
 	// Work in the project can be saved, checked, merged and removed.
-	write(t, tree.Dir, map[string]string{"b": "work\n", "vendor/lib/built.o": "x"})
+	write(t, tree.Dir, map[string]string{"b": "work\n"})
 	commit, changed, err := tree.Save(ctx, "work")
 	if err != nil || !changed {
 		t.Fatal(changed, err)
@@ -148,27 +148,52 @@ func (k *submoduleKit) plantInClone() (ran string) {
 	return ran
 }
 
-// changeSubmodule checks that changes in a submodule, which cannot be saved, are reported.
+// changeSubmodule checks that what an agent does in a submodule, which cannot be saved, is refused
+// and stays in the worktree.
 func (k *submoduleKit) changeSubmodule(task string) {
 	t := k.t
 	t.Helper()
 	tree := k.open(task)
-	write(t, tree.Dir, map[string]string{"vendor/lib/lib.txt": "mine\n", "c": "work\n"})
+	lib := filepath.Join(tree.Dir, "vendor/lib")
+	refused := func(want string) {
+		t.Helper()
+		if _, _, err := tree.Save(t.Context(), "work"); !NeedsAgent(err) || err.Error() != want {
+			t.Errorf("saved: %v, want %s", err, want)
+		}
+	}
+	write(t, tree.Dir, map[string]string{"c": "work\n"})
+	for name, text := range map[string]string{"lib.txt": "mine\n", "new.txt": "mine\n",
+		"deep/deep.txt": "mine\n"} {
+		before, _ := os.ReadFile(filepath.Join(lib, name))
+		write(t, lib, map[string]string{name: text})
+		refused("the work on " + task + " changes files in a submodule, which cannot be saved: " +
+			"vendor/lib/" + name)
+		write(t, lib, map[string]string{name: string(before)})
+	}
+	gitRun(t, lib, "init", "--quiet")
+	gitRun(t, lib, "commit", "--quiet", "--allow-empty", "-m", "mine")
+	refused("the worktree of " + task + " has a repository in the submodule vendor/lib, and " +
+		"commits in submodules are not supported")
+	must.Succeed(t, os.RemoveAll(filepath.Join(lib, ".git")))
 	commit, _, err := tree.Save(t.Context(), "work")
 	if err != nil || gitRun(t, tree.Dir, "diff", "--name-only", "main", commit) != "c" {
 		t.Errorf("saved %s, %v", commit, err)
 	}
-	if len(k.warnings) != 1 || k.warnings[0] != "the work on "+task+
-		" changes files of the submodule vendor/lib, which cannot be saved: lib.txt" {
-		t.Errorf("warnings: %q", k.warnings)
+	// What a setup command leaves there is no work of the agent.
+	before, err := k.Observe(t.Context(), tree.Dir)
+	must.Succeed(t, err)
+	write(t, lib, map[string]string{"built.o": "x", "lib.txt": "built\n"})
+	restored, left, err := k.Undo(t.Context(), before)
+	if err != nil || cmp.Diff([][]string{{"vendor/lib/lib.txt"}, {"vendor/lib/built.o"}},
+		[][]string{restored, left}) != "" {
+		t.Errorf("restored %q, left %q: %v", restored, left, err)
 	}
-	gitRun(t, tree.Dir, "init", "--quiet", "vendor/lib")
-	gitRun(t, filepath.Join(tree.Dir, "vendor/lib"), "commit", "--quiet", "--allow-empty", "-m",
-		"mine")
-	_, _, err = tree.Save(t.Context(), "work")
-	if !NeedsAgent(err) ||
-		!strings.Contains(err.Error(), "commits in submodules are not supported") {
-		t.Errorf("saved a commit in a submodule: %v", err)
+	p, err := tree.Preparation()
+	must.Succeed(t, err)
+	p.Leave(tree.Dir, left)
+	must.Succeed(t, p.Save())
+	if _, _, err := tree.Save(t.Context(), "work"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -201,6 +226,11 @@ func TestSubmoduleFollowsTheBase(t *testing.T) {
 	}
 	if _, changed, err := other.Save(ctx, "nothing"); changed || err != nil {
 		t.Errorf("changed %t, %v", changed, err)
+	}
+	write(t, other.Dir, map[string]string{"vendor/lib/mine.txt": "mine\n"})
+	if _, _, err := other.Save(ctx, "mine"); !NeedsAgent(err) ||
+		!strings.HasSuffix(err.Error(), "which cannot be saved: vendor/lib/mine.txt") {
+		t.Errorf("a file in an empty submodule: %v", err)
 	}
 	gitRun(t, k.dir, "rm", "--quiet", "--force", "vendor/lib")
 	gitRun(t, k.dir, "commit", "--quiet", "-m", "no lib")
