@@ -91,6 +91,11 @@ func (c ReportChecks) judge(h report) {
 		h.repeated()
 	default:
 		h.move(signalbox.PhaseReadyForReview)
+		task := *h.w.Task
+		task.Commit, task.Steering = c.Commit, c.Steering
+		h.w = withPhase(h.w, signalbox.PhaseReadyForReview)
+		h.w.Task = &task
+		h.skipGates()
 	}
 }
 

@@ -138,6 +138,7 @@ var decoders = map[string]func(data []byte, strict bool) (body, error){
 	TypeBlockerAdded:          decodeAs[BlockerAdded],
 	TypeTaskExpanded:          decodeAs[TaskExpanded],
 	TypeChecksRan:             decodeAs[ChecksRan],
+	TypeGateSkipped:           decodeAs[GateSkipped],
 	TypeMergeRequested:        decodeAs[MergeRequested],
 	TypeMergeApproved:         decodeAs[MergeApproved],
 	TypeMergePrepared:         decodeAs[MergePrepared],

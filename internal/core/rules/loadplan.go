@@ -23,6 +23,7 @@ type PlanTask struct {
 	// Text is the blob with the full text of the task.
 	Text   signalbox.Hash
 	Budget Budget
+	Review Review
 }
 
 // LoadPlan loads a plan into the box: it adds, changes and cancels tasks. Completed tasks stay
@@ -197,14 +198,14 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t
 		d.record(id, "", c.Actor, TaskPlanned{Kind: KindTask, Title: t.Title, Phase: phase,
 			Order: order, Priority: t.Priority,
 			Blockers: blockers, Files: lockOrder(t.Files), Text: t.Text, Budget: t.Budget,
-			Plan: plan, Name: name})
+			Review: t.Review, Plan: plan, Name: name})
 		change.Added = append(change.Added, id)
 		return
 	}
 	replanned := TaskReplanned{t.Title, order, t.Priority, blockers, lockOrder(t.Files), t.Text,
-		t.Budget}
+		t.Budget, t.Review}
 	now := TaskReplanned{w.Title, w.Task.Order, w.Task.Priority, w.Task.Blockers, w.Task.Files,
-		w.Task.Text, w.Task.Budget}
+		w.Task.Text, w.Task.Budget, w.Task.Review}
 	same := string(marshal(replanned)) == string(marshal(now))
 	now.Order = order
 	sameButOrder := string(marshal(replanned)) == string(marshal(now))
@@ -225,7 +226,8 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t
 	if p := d.s.run.Policy; !raised.isBudgetSpent(p) && !d.s.isTurnSpent(w.ID, p) {
 		d.answerBudget(w.ID, "", w.Task.NoBudget, c.Actor)
 	}
-	if w.Task.Text != t.Text {
+	// Work that passed a gate without a verdict may need one now.
+	if w.Task.Text != t.Text || len(w.Task.Skipped) > 0 && w.Task.Review != t.Review {
 		d.restart(w, c.Actor)
 	}
 	if !sameButOrder || readded { // a new position alone is not reported as a change

@@ -101,7 +101,9 @@ type TaskPlanned struct {
 	Text     signalbox.Hash  `json:"text,omitzero"`
 	Parent   string          `json:"parent,omitempty"`
 	Budget   Budget          `json:"budget,omitzero"`
-	Plan     string          `json:"plan,omitempty"`
+	// Review is absent in older logs, whose work needs a full review.
+	Review Review `json:"review,omitempty"`
+	Plan   string `json:"plan,omitempty"`
 	// Name is the id of the task in its plan, if the work has another because another plan uses it
 	// too.
 	Name string `json:"name,omitempty"`
@@ -164,7 +166,7 @@ func (b TaskPlanned) apply(s *State, e *signalbox.Event) {
 	}
 	s.run.Orders = max(s.run.Orders, b.Order+1)
 	plan := TaskPlan{Order: b.Order, Priority: b.Priority, Blockers: b.Blockers, Files: b.Files,
-		Text: b.Text, Parent: b.Parent, Budget: b.Budget, Plan: b.Plan, Name: b.Name}
+		Text: b.Text, Parent: b.Parent, Budget: b.Budget, Review: b.Review, Plan: b.Plan, Name: b.Name}
 	s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time,
 		Task: &Task{Kind: b.Kind, TaskPlan: plan, ExpertRequest: b.ExpertRequest}})
 }
@@ -178,6 +180,7 @@ type TaskReplanned struct {
 	Files    []string       `json:"files,omitempty"`
 	Text     signalbox.Hash `json:"text,omitzero"`
 	Budget   Budget         `json:"budget,omitzero"`
+	Review   Review         `json:"review,omitempty"`
 }
 
 func (TaskReplanned) fault(s *State, e *signalbox.Event) string {
@@ -196,7 +199,7 @@ func (b TaskReplanned) apply(s *State, e *signalbox.Event) {
 			t.Rejected = signalbox.Hash{}
 		}
 		w.Title, t.Order, t.Priority, t.Blockers = b.Title, b.Order, b.Priority, b.Blockers
-		t.Files, t.Text, t.Budget = b.Files, b.Text, b.Budget
+		t.Files, t.Text, t.Budget, t.Review = b.Files, b.Text, b.Budget, b.Review
 	})
 }
 

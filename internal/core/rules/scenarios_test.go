@@ -13,6 +13,7 @@ var scenarios = []scenario{
 	{"full-life", "Work goes from DRAFT to COMPLETED, each phase by a session of the role that may claim it.", fullLife},
 	{"repaired", "Invalid events were removed. Then a clock was ten years ahead while work was claimed, and the time is set back.", repaired},
 	{"merge-train", "Four tasks are merged together: two pass, one fails, one waits. Their leases are renewed by heartbeats, and those of the next train expire.", mergeTrain},
+	{"delivery-light-path", "A task passes without an audit, one without a review and an audit, and one that changes what steers agents needs both.", lightPath},
 }
 
 type scenario struct {
@@ -42,6 +43,25 @@ func fullLife(b *box) {
 		b.do(Exit{Session: session, Signal: signal, Blob: signalbox.Hash{byte(i + 1)},
 			Offset: int64(100 * i)})
 	}
+}
+
+func lightPath(b *box) {
+	b.do(Configure{policy(), "op"})
+	b.do(plan(1, withReview(todo("t1"), ReviewCritic), withReview(todo("t2"), ReviewChecks),
+		withReview(todo("t3"), ReviewChecks)))
+	b.checkCommit("B-1", sha("base1"), sha("base1"))
+	b.pass(time.Minute)
+	b.ready("t1")
+	b.checkCommit("t1", sha("one"), sha("base1"))
+	b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
+	b.ready("t2")
+	b.checkCommit("t2", sha("two"), sha("base1"))
+	b.ready("t3")
+	b.checkedAs(b.wantDispatch(signalbox.RoleCI, "t3"),
+		func(c *ReportChecks) { c.Steering = []string{"AGENTS.md"} })
+	b.say(b.wantDispatch(signalbox.RoleCritic, "t3"), "review_passed")
+	b.say(b.wantDispatch(signalbox.RoleAuditor, "t3"), "audit_passed")
+	b.do(plan(2, todo("t1"), withReview(todo("t2"), ReviewChecks), todo("t3")))
 }
 
 func repaired(b *box) {

@@ -296,6 +296,8 @@ func (h report) dispatchCritic() {
 
 func (h report) dispatchAuditor() {
 	h.move(signalbox.PhaseReadyForMerge)
+	h.w = withPhase(h.w, signalbox.PhaseReadyForMerge)
+	h.skipGates()
 	h.release(h.Signal)
 }
 

@@ -46,6 +46,7 @@ type TaskPlan struct {
 	Text   signalbox.Hash `json:"text,omitzero"`
 	Parent string         `json:"parent,omitempty"`
 	Budget Budget         `json:"budget,omitzero"`
+	Review Review         `json:"review,omitempty"`
 	// Plan is the id of the plan that the task belongs to, and Name its id there if the work has
 	// another. See Work.Name.
 	Plan string `json:"plan,omitempty"`
@@ -59,6 +60,8 @@ type Gates struct {
 	Checked  bool `json:"checked,omitempty"`
 	Reviewed bool `json:"reviewed,omitempty"`
 	Audited  bool `json:"audited,omitempty"`
+	// Skipped are the gates that it passed without a verdict, because the plan says so.
+	Skipped []string `json:"skipped,omitempty"`
 	// Approved means that a human approved the merge.
 	Approved bool `json:"approved,omitempty"`
 }

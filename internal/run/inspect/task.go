@@ -50,6 +50,9 @@ type Task struct {
 	Blockers  []string `json:"blockers,omitempty"`
 	// Audited means that it has passed its audit, and waits for its merge if it is ready for that.
 	Audited bool `json:"audited,omitempty"`
+	// Skipped are the gates that it passes without a verdict, because its plan says so: review,
+	// audit.
+	Skipped []string `json:"skipped,omitempty"`
 	// Request is the address of its pull request, "" if it has none.
 	Request string `json:"request,omitempty"`
 	Effort
@@ -107,6 +110,7 @@ func NewTask(s *rules.State, w *rules.Work, now time.Time) Task {
 	}
 	t.Kind, t.Plan, t.Questions, t.Audited, t.Usage = w.Task.Kind, w.Task.Plan, w.Task.Questions,
 		w.Task.Audited, usageOf(w.Task.Spent)
+	t.Skipped = w.Task.Skipped
 	if w.Task.Delivered != nil {
 		t.Request = w.Task.Delivered.Request
 	}

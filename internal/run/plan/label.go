@@ -19,6 +19,7 @@ const (
 	labelFiles        = "Target Files"
 	labelPriority     = "Priority"
 	labelBudget       = "Budget"
+	labelReview       = "Review"
 )
 
 // knownLabel returns the label that a text is, or "". Case, spacing and hyphens make no difference.
@@ -40,6 +41,8 @@ func knownLabel(written string) string {
 		return labelPriority
 	case "budget":
 		return labelBudget
+	case "review":
+		return labelReview
 	}
 	return ""
 }
@@ -58,6 +61,8 @@ func likelyLabel(written string) string {
 		return labelFiles
 	case "reading":
 		return labelReading
+	case "reviews", "reviewer", "reviewers", "review level":
+		return labelReview
 	}
 	for _, label := range []string{labelWork, labelCriteria, labelBlockedBy, labelReading,
 		labelEnvironments, labelFiles, labelPriority, labelBudget} {

@@ -10,6 +10,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 
 	"signalbox"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/text"
 )
 
@@ -22,8 +23,13 @@ type outline struct {
 	// The introduction is from introStart, after the name, to introEnd, where the first phase or
 	// task starts.
 	introStart, introEnd int
-	tasks                []rawTask
-	faults               []Fault
+	// review is that of all tasks that do not say, and reviewStart and reviewEnd are where that is
+	// said. It is not part of the introduction: agents do not do better work if they know who will
+	// not look at it.
+	review                 rules.Review
+	reviewStart, reviewEnd int
+	tasks                  []rawTask
+	faults                 []Fault
 
 	// The levels of the first phase and the first task. Zero means none yet.
 	phaseLevel, taskLevel         int
@@ -292,7 +298,12 @@ func (o *outline) introduction() string {
 	if o.introEnd <= o.introStart {
 		return ""
 	}
-	intro := string(bytes.TrimSpace(o.source[o.introStart:o.introEnd]))
+	source := o.source[o.introStart:o.introEnd]
+	if from, to := o.reviewStart-o.introStart, o.reviewEnd-o.introStart; from >= 0 && to > from &&
+		to <= len(source) {
+		source = slices.Concat(source[:from], source[to:])
+	}
+	intro := string(bytes.TrimSpace(source))
 	if len(intro) > maxIntroduction {
 		intro = intro[:maxIntroduction-len("…")]
 		if line := strings.LastIndexByte(intro, '\n'); line >= 0 {
@@ -396,9 +407,30 @@ func (o *outline) addLabel(m mark) {
 	case o.inPhase && m.label.known != "":
 		o.fault(m.label.start, "move it below the heading of each task that it applies to",
 			"the label %s is under a phase, where it has no effect", quote(m.label.written))
+	case m.label.known == labelReview:
+		o.planReview(m.label)
 	case o.stray != nil && (m.label.known == labelWork || m.label.known == labelCriteria):
 		id, title := splitHeading(o.plain(o.stray))
 		o.misspelledTask(o.stray, id, title)
+	}
+}
+
+// planReview reads the review of all tasks, which is said before the first one.
+func (o *outline) planReview(l *label) {
+	end := o.lineEnd(l.content)
+	written := string(o.source[l.content:max(l.content, end)])
+	review, ok := parseReview(written)
+	switch {
+	case o.taskLevel > 0 || o.phaseLevel > 0:
+		o.fault(l.start, "move it below the heading of a task, or above the first phase and task",
+			"the label %s has no effect here", quote(l.written))
+	case o.reviewEnd > 0:
+		o.fault(l.start, "keep one of them", "the label %s is used twice, first on line %d",
+			quote(l.written), o.line(o.reviewStart))
+	case !ok:
+		o.fault(l.start, reviewHint, "%s is not a review", quote(strings.TrimSpace(written)))
+	default:
+		o.review, o.reviewStart, o.reviewEnd = review, o.lineStart(l.start), end
 	}
 }
 

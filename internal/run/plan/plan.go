@@ -15,6 +15,7 @@
 //	**Target Files**: paths inside the workspace
 //	**Priority**: high, medium, low, or a whole number from -1000 to 1000 (high is 1, medium 0, low -1)
 //	**Budget**: 200000 tokens, $5, 30m
+//	**Review**: full, critic or checks; before the first task, for all that do not say
 //
 // The colon may be inside or outside the bold text, and is optional if the label is alone on its
 // line. All sections except the criteria are optional. A section with any other label is a note,
@@ -92,6 +93,8 @@ type Task struct {
 	Priority int `json:"priority,omitempty"`
 	// Budget is nil if the task does not have its own.
 	Budget *Budget `json:"budget,omitempty"`
+	// Review is which gates the task needs besides its checks.
+	Review rules.Review `json:"review,omitempty"`
 	// Notes are the sections with other labels, verbatim.
 	Notes string `json:"notes,omitempty"`
 	// Draft reports whether the task has no acceptance criteria, so that a business analyst must
@@ -187,6 +190,9 @@ func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
 		r := taskReader{md: md, task: Task{ID: raw.id, Title: raw.title, Phase: raw.phase,
 			Line: raw.line}}
 		r.read(raw.sections, opts)
+		if !r.reviewed {
+			r.task.Review = out.review
+		}
 		faults = append(faults, r.faults...)
 		plan.Tasks = append(plan.Tasks, r.task)
 		graph.blockers = append(graph.blockers, r.blockers)

@@ -17,6 +17,13 @@ type taskReader struct {
 	task     Task
 	blockers []blocker // BlockedBy with lines
 	faults   []Fault
+	reviewed bool // the task says which review it needs
+}
+
+const reviewHint = "write full (critic and auditor), critic, or checks (neither)"
+
+func parseReview(text string) (rules.Review, bool) {
+	return rules.ParseReview(strings.ToLower(strings.TrimSuffix(strings.TrimSpace(text), ".")))
 }
 
 type blocker struct {
@@ -137,6 +144,12 @@ func (r *taskReader) section(s section) {
 				"%s is not a priority", quote(s.text))
 		}
 		t.Priority = n
+	case labelReview:
+		review, ok := parseReview(s.text)
+		if !ok {
+			r.fault(s.line, reviewHint, "%s is not a review", quote(s.text))
+		}
+		t.Review, r.reviewed = review, true
 	case labelBudget:
 		b, ok := parseBudget(s.text)
 		if !ok {

@@ -134,6 +134,8 @@ func Preview(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, o Optio
 // storeTasks stores the text of each task.
 func storeTasks(ctx context.Context, b *box.Box, p *plan.Plan) (tasks []rules.PlanTask, err error) {
 	for _, t := range p.Tasks {
+		review := t.Review
+		t.Review = "" // it is for signalbox, and no change of what agents are to do
 		text, err := json.Marshal(t)
 		if err != nil {
 			return nil, err
@@ -143,7 +145,7 @@ func storeTasks(ctx context.Context, b *box.Box, p *plan.Plan) (tasks []rules.Pl
 			return nil, err
 		}
 		task := rules.PlanTask{ID: t.ID, Title: t.Title, Priority: t.Priority,
-			BlockedBy: t.BlockedBy, Files: t.Files, Draft: t.Draft, Text: digest}
+			BlockedBy: t.BlockedBy, Files: t.Files, Draft: t.Draft, Text: digest, Review: review}
 		if t.Budget != nil {
 			task.Budget = rules.Budget{Tokens: t.Budget.Tokens, CostMicros: t.Budget.CostMicros,
 				Time: t.Budget.Time}

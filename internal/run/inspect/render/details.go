@@ -105,6 +105,9 @@ func describeTask(w *inspect.Details) (rows [][2]string) {
 		}
 		row("pull request", d.Request)
 	}
+	if len(w.Task.Skipped) > 0 {
+		row("skipped", strings.Join(w.Task.Skipped, ", ")+", as the plan says")
+	}
 	if w.Merged != nil {
 		row("merged as", w.Merged.Commit)
 	}

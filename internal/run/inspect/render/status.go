@@ -298,6 +298,10 @@ func who(w *inspect.Worker) string {
 
 // now returns what a task does, in a few words.
 func now(t inspect.Task) string {
+	if skipped := strings.Join(t.Skipped, " or "); skipped != "" {
+		t.Skipped = nil
+		return now(t) + ", no " + skipped
+	}
 	step := Step(t.Step, t.Audited)
 	switch t.Condition {
 	case inspect.Asking:
