@@ -1,12 +1,15 @@
 package crew
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // An agent that waits for an expert continues its conversation with the advice.
@@ -100,6 +103,41 @@ on critic T1:
 		if strings.Contains(prompt, "Acceptance criteria") {
 			t.Errorf("prompt:\n%s", prompt)
 		}
+	}
+}
+
+// A conversation continues also if the base has moved since, and is merged into the work.
+func TestConversationContinuesOnANewBase(t *testing.T) {
+	sign := filepath.Join(t.TempDir(), "committed")
+	s := set(t, scene{git: true, plan: task("T1"),
+		settings: "roles: {developer: {agent: again-codex}}\n", script: `
+on developer T1 attempt 1:
+    write a.txt one
+    signal CHECKPOINT: {task}
+    wait for ` + sign + `
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 2:
+    expect "Your work has come back to you"
+    expect "The base branch has been merged into your folder"
+    run test -e b.txt
+    write a.txt two
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 1:
+    signal REVIEW_FAILED: {task}
+        Issues Found:
+        - the name is wrong
+on critic T1:
+    signal REVIEW_PASSED: {task}
+`})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	must.Succeed(t, os.WriteFile(filepath.Join(s.root, "b.txt"), []byte("by hand\n"), 0o600))
+	s.git("add", "b.txt")
+	s.git("commit", "-q", "-m", "by hand")
+	must.Succeed(t, os.WriteFile(sign, nil, 0o600))
+	r.complete("T1")
+	if started := all[rules.AgentStarted](s, "T1"); started[2].Body.Resumes == "" {
+		t.Errorf("a new session was started: %+v", started[2].Body)
 	}
 }
 

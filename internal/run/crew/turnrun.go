@@ -220,7 +220,15 @@ func (r *turnRun) isAsLeft(ctx context.Context, c *rules.Conversation) bool {
 	}
 	// Only authors have a folder that stays. If signalbox was killed, it is not known what the
 	// folder had then, and no one else works in it.
-	return r.ws.commit != "" && (c.Commit == "" || c.Commit == r.ws.commit)
+	return r.ws.commit != "" && (c.Commit == "" || c.Commit == r.ws.commit || r.isCombined(c))
+}
+
+// isCombined reports whether the folder has what a conversation left, with the base merged into it
+// for the checks.
+func (r *turnRun) isCombined(c *rules.Conversation) bool {
+	t := r.workItem().Task
+	return t.Saved != nil && t.Saved.Commit == c.Commit && t.Commit == r.ws.commit &&
+		c.Commit != r.ws.commit
 }
 
 // resumption returns what the agent must know about the conversation that it continues, nil if it
@@ -233,7 +241,8 @@ func (r *turnRun) resumption() *prompts.Resumption {
 	task := r.workItem().Task
 	back := c.Epoch != r.epoch && task.Conversation != c
 	return &prompts.Resumption{Back: back, Waited: r.last.parked, Told: r.last.told,
-		TimedOut: back && task.Timeouts[r.role] > 0, Merged: r.ws.merged && task.Conflict == nil}
+		TimedOut: back && task.Timeouts[r.role] > 0,
+		Merged:   task.Conflict == nil && (r.ws.merged || r.isCombined(c))}
 }
 
 // environment tells the agent, and the programs it starts, who it is.
