@@ -36,7 +36,7 @@ test: ## run all tests
 	$(GO) -C test/bench test -count=1 -timeout 30m ./...
 
 test-agents: ## run a plan with real agent programs, without a network
-	SIGNALBOX_AGENTS=run $(GO) test -count=1 -timeout 15m -v ./test/agents
+	SIGNALBOX_AGENTS=$${SIGNALBOX_AGENTS:-all} $(GO) test -count=1 -timeout 1h -v ./test/agents
 
 check: format ## run what CI checks: format, vet, staticcheck, go.mod, tests under the race detector
 	$(GO) vet ./...

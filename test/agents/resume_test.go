@@ -159,7 +159,7 @@ func continuePlans(t *testing.T) {
 		"You ran out of time"
 	// The check is about a file that the first turn writes, and not right.
 	const check = "checks: [{name: hello, command: '! test -e hello.txt || grep -q again hello.txt'}]\n"
-	const limit = "roles: {developer: {timeout: 45s}}\n"
+	const limit = "roles: {developer: {timeout: 90s}}\n"
 	for _, c := range []continuation{
 		{"codex", "hasty", "findings", check, back, said},
 		{"opencode", "hasty", "findings", check, back, said},
