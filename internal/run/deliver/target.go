@@ -97,9 +97,10 @@ func (t *Target) Push(
 }
 
 // Open opens a pull request for a delivery that was pushed, or uses the open one of its branch. The
-// first paragraph of message is its title. below are the deliveries that it builds on.
+// first paragraph of message is its title. done is what the work has passed, and below are the
+// deliveries that it builds on.
 func (t *Target) Open(
-	ctx context.Context, work, message string, below []rules.Delivery, d *rules.Delivery,
+	ctx context.Context, work, message, done string, below []rules.Delivery, d *rules.Delivery,
 ) (err error) {
 	if t.forge == nil {
 		return signalbox.CodeUsage.Errorf("stop it and start it again",
@@ -112,7 +113,7 @@ func (t *Target) Open(
 			body += "\n\nBuilds on " + b.Request
 		}
 	}
-	body += "\n\nTask " + work + ", checked, reviewed and audited at " + d.Tip
+	body += "\n\nTask " + work + ", " + done + " at " + d.Tip
 	d.Request, err = t.forge.Open(ctx, forge.Request{Remote: t.remote, Head: d.Branch,
 		Base: t.repo.Base, Title: title, Body: strings.TrimSpace(body)})
 	return err

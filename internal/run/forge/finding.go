@@ -182,6 +182,15 @@ func (l *logs) end(ctx context.Context, job string,
 	return log
 }
 
+// ownReview reports whether a comment is a review, or about a line, by the person with whose login
+// the request was opened. signalbox writes neither, so it is what that person wants to be changed;
+// an ordinary comment may be for other people.
+func (c *comment) ownReview(author string) bool {
+	return c.kind != kindComment && strings.EqualFold(author, c.author) &&
+		!strings.HasPrefix(author, "app/") && !strings.HasSuffix(author, "[bot]") &&
+		!strings.EqualFold(author, "signalbox")
+}
+
 // sameLogin reports whether a comment is by the author of the request, or by signalbox. An app has
 // another name in each interface of GitHub.
 func sameLogin(author, login string) bool {

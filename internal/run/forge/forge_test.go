@@ -168,7 +168,9 @@ func TestGHLooks(t *testing.T) {
 		"dora, main.go:12: Check the error.",
 		"dora, old.go:5: Still here?",
 		"coderabbitai[bot], main.go: Too long.",
+		"ann: My own.",
 		"bob: Please add a test.\ufffd[31m",
+		"ann, main.go:1: Done.",
 	}
 	if diff := cmp.Diff(want, summaries(t, status)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -183,7 +185,7 @@ func TestGHLooks(t *testing.T) {
 		!strings.HasSuffix(body, "line\ntest\tfailed: want 1") || len(body) > maxLog+500 {
 		t.Errorf("body of the check %q", body)
 	}
-	if got := status.Findings[7].Body; got != "Please\nadd a test.\ufffd[31m" {
+	if got := status.Findings[8].Body; got != "Please\nadd a test.\ufffd[31m" {
 		t.Errorf("body of the comment %q", got)
 	}
 	// The same look gives the same ids, and does not read the log again.
@@ -709,6 +711,24 @@ func TestOwnComments(t *testing.T) {
 		{"helper", "helper[bot]", false},
 	} {
 		if got := sameLogin(tt.author, tt.login); got != tt.want {
+			t.Errorf("%+v: %t", tt, got)
+		}
+	}
+}
+
+// Reviews by the person whose login opens the request count; comments, and those of programs, do not.
+func TestOwnReviews(t *testing.T) {
+	for _, tt := range []struct {
+		kind, author, login string
+		want                bool
+	}{
+		{kindReview, "ann", "ann", true}, {kindLine, "ann", "Ann", true},
+		{kindComment, "ann", "ann", false}, {kindLine, "ann", "bob", false},
+		{kindLine, "app/helper", "app/helper", false}, {kindLine, "helper[bot]", "helper[bot]", false},
+		{kindReview, "signalbox", "signalbox", false},
+	} {
+		c := comment{kind: tt.kind, author: tt.login}
+		if got := c.ownReview(tt.author); got != tt.want {
 			t.Errorf("%+v: %t", tt, got)
 		}
 	}

@@ -275,7 +275,7 @@ func (pr *ghStatus) findings(lines []ghLine) ([]comment, error) {
 		if c.id == "" {
 			return nil, refusedf("update gh", "the answer of gh has a comment without an id")
 		}
-		if !sameLogin(pr.Author.Login, c.author) {
+		if !sameLogin(pr.Author.Login, c.author) || c.ownReview(pr.Author.Login) {
 			others = append(others, c)
 		}
 	}

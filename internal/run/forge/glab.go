@@ -234,7 +234,8 @@ func (mr *glabRequest) findings(threads []glabDiscussion) (others []comment, err
 					"the answer of glab has a comment without an id")
 			}
 			if !n.System && !n.Resolved && clean(n.Body) != "" &&
-				!sameLogin(mr.Author.Username, n.Author.Username) {
+				(!sameLogin(mr.Author.Username, n.Author.Username) ||
+					c.ownReview(mr.Author.Username)) {
 				others = append(others, c)
 			}
 		}

@@ -34,6 +34,10 @@ func CommitText(title, summary string) string {
 	return message
 }
 
+// RequestText returns text for the description of a pull request, which like CommitText cannot act
+// on the forge.
+func RequestText(s string) string { return commitBody(s) }
+
 // CommitMessage returns the message of a commit for a task: CommitText, and the task as a trailer.
 func CommitMessage(task, title, summary string) string {
 	return withTrailers(CommitText(title, summary), task, "")
