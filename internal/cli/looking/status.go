@@ -36,6 +36,7 @@ func (c *StatusCommand) Run(p *cli.Program) error {
 			return err
 		}
 		st.FindBehind(ctx, b, p.ProjectRoot(c.BoxFlag, b.Dir))
+		st.FindLeft(b)
 		if c.JSON {
 			return p.PrintJSON(st, "")
 		}

@@ -419,3 +419,26 @@ func unlockAndClose(
 	file *os.File) error {
 	return errors.Join(durable.UnlockFile(file), file.Close())
 }
+
+// WorkLock returns the file that is locked while a process of this machine works on a task of the
+// box in the folder dir.
+func WorkLock(dir, work string) string {
+	return filepath.Join(dir, RegisterFolder, work+".lock")
+}
+
+// TryLockWork locks a task against other processes of this machine until the result is closed. It
+// returns nil if one of them is working on it.
+func TryLockWork(dir, work string) (io.Closer, error) {
+	name := WorkLock(dir, work)
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if free, err := durable.TryLockFile(f); !free || err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

@@ -13,7 +13,6 @@ import (
 	"signalbox"
 	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/durable"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/checkrun"
 	"signalbox/internal/run/workspace"
@@ -148,18 +147,7 @@ func (c *Crew) closeUnused(ctx context.Context, work string) error {
 // tryLockWork locks a work item against other sessions of this machine until the result is closed.
 // It returns nil if a session is using it.
 func (c *Crew) tryLockWork(work string) (io.Closer, error) {
-	name := c.lockFile(work)
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if free, err := durable.TryLockFile(f); !free || err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return agent.TryLockWork(c.box.Dir, work)
 }
 
 // tidy removes the worktrees of work that other machines have completed, and what it published.

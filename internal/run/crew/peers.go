@@ -3,7 +3,6 @@ package crew
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"signalbox/internal/core/engine"
@@ -33,7 +32,7 @@ func (s *session) lockWork(ctx context.Context) (*durable.Lock, error) {
 }
 
 func (c *Crew) lockFile(work string) string {
-	return filepath.Join(c.file(agent.RegisterFolder), work+".lock")
+	return agent.WorkLock(c.box.Dir, work)
 }
 
 // succeedsPeer reports whether the previous lease of the work belonged to another crew.

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,7 +61,9 @@ type Status struct {
 	// Requests are what waits for the human.
 	Requests []Request `json:"requests"`
 	Spending Spending  `json:"spending"`
-	Base     Base      `json:"base"`
+	// Left are the cancelled tasks that keep their worktrees; nil if FindLeft was not called.
+	Left []string `json:"left,omitempty"`
+	Base Base     `json:"base"`
 	// RateLimits are the agents and the roles that start nothing for a time.
 	RateLimits []RateLimit `json:"rate_limits"`
 }
@@ -478,6 +481,20 @@ func (st *Status) FindBehind(ctx context.Context, b *box.Box, root string) {
 	if !b.Config.Workspace.Shared() {
 		st.Base.Behind, _ = workspace.FindBehind(ctx, root, b.Config.Deliver.Target)
 	}
+}
+
+// FindLeft finds the cancelled tasks that keep their worktrees on this machine.
+func (st *Status) FindLeft(b *box.Box) {
+	b.Engine.View(func(s *rules.State) {
+		for w := range s.Works() {
+			if w.Task == nil || w.Task.Cancelled == "" || w.Lease != nil {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(b.Dir, workspace.TreesFolder, w.ID)); err == nil {
+				st.Left = append(st.Left, w.ID)
+			}
+		}
+	})
 }
 
 // addClock compares the clock of this machine with that of the database that machines share.

@@ -141,3 +141,60 @@ func (r *worktrees) Tasks(ctx context.Context) ([]string, error) {
 	slices.Sort(tasks)
 	return slices.Compact(tasks), nil
 }
+
+// Reopen returns the repository around dir, to remove what is in a folder of worktrees. Unlike Find
+// it does not check whether work is possible. base is the base branch, "" the one checked out.
+func Reopen(ctx context.Context, dir, folder, base string) (*Repo, error) {
+	r, err := newRepo(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if r.folder, err = filepath.Abs(folder); err != nil {
+		return nil, err
+	}
+	if r.shallow, err = r.readShallow(); err != nil {
+		return nil, err
+	}
+	if err := r.createFolder(); err != nil {
+		return nil, err
+	}
+	if r.Base = base; base == "" {
+		r.Base, err = r.branchHere(ctx)
+	}
+	return r, err
+}
+
+// TreeDir returns the folder of the worktree of a task.
+func (r *worktrees) TreeDir(task string) string { return filepath.Join(r.folder, task) }
+
+// Retire removes the worktree and the branch of a task that has ended. What was not merged, with
+// changes that were not committed, is kept under the ref that it returns; "" means that nothing is.
+// If the changes cannot be saved, the error is one that NeedsAgent reports, and all of it stays.
+func (r *Repo) Retire(ctx context.Context, task string) (kept string, err error) {
+	tip := ""
+	if r.HasTree(task) {
+		tree, err := r.Open(ctx, task)
+		if err != nil {
+			return "", err
+		}
+		tip, _, err = tree.Save(ctx, task+": changes that were not committed")
+		if err != nil {
+			return "", err
+		}
+	} else if tip, err = r.BranchCommit(ctx, task); err != nil {
+		return "", err
+	}
+	base, err := r.BaseCommit(ctx)
+	if err != nil {
+		return "", err
+	}
+	if merged, err := r.Contains(ctx, base, tip); err != nil {
+		return "", err
+	} else if !merged {
+		kept = leftPrefix + task + "/" + tip
+		if err := r.keepCommit(ctx, task, tip); err != nil {
+			return "", err
+		}
+	}
+	return kept, r.Close(ctx, task)
+}

@@ -165,3 +165,27 @@ func TestNeedsAgent(t *testing.T) {
 		}
 	}
 }
+
+// TestRetire removes what a task has, unless that cannot be saved.
+func TestRetire(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	tree := k.work("T1", map[string]string{"a": "2\n"})
+	write(t, tree.Dir, map[string]string{"b": "2\n"})
+	gitRun(t, tree.Dir, "init", "--quiet", "inner")
+	if kept, err := k.Retire(t.Context(), "T1"); !NeedsAgent(err) || kept != "" ||
+		!k.HasTree("T1") {
+		t.Errorf("with a repository inside: %q, %v", kept, err)
+	}
+	must.Succeed(t, os.RemoveAll(filepath.Join(tree.Dir, "inner")))
+	kept, err := k.Retire(t.Context(), "T1")
+	if err != nil || k.HasTree("T1") || gitRun(t, k.dir, "show", kept+":b") != "2" ||
+		gitRun(t, k.dir, "show", kept+":a") != "2" {
+		t.Errorf("%q, %v", kept, err)
+	}
+	k.open("T2") // nothing of its own
+	if kept, err := k.Retire(t.Context(), "T2"); err != nil || kept != "" || k.HasTree("T2") {
+		t.Errorf("%q, %v", kept, err)
+	}
+	k.sound()
+}

@@ -478,6 +478,11 @@ func (p *statusPrinter) notices() (lines []string) {
 		add("the base is red: %s; see: signalbox work show %s",
 			show.OnScreen(strings.Join(rules.ChecksInWords(st.Base.Failing), ", ")), st.Base.Red)
 	}
+	if n := len(st.Left); n == 1 {
+		add("%s is cancelled and keeps its worktree; remove it with: signalbox clean", st.Left[0])
+	} else if n > 1 {
+		add("%d tasks are cancelled and keep their worktrees; remove them with: signalbox clean", n)
+	}
 	if st.Base.Behind != nil {
 		add("%s", show.OnScreen(st.Base.Behind.Text))
 	}
