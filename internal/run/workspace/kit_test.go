@@ -261,16 +261,6 @@ func mustRefuse(t *testing.T, err error, text, hint string) {
 
 func noCheck(context.Context, string) error { return nil }
 
-// linkError returns the part of an error message that comes from the system.
-func linkError(t *testing.T, err error) string {
-	t.Helper()
-	failed := (*os.LinkError)(nil)
-	if !errors.As(err, &failed) {
-		t.Fatal(err)
-	}
-	return failed.Old + " " + failed.New + ": " + failed.Err.Error()
-}
-
 // Merge merges the task's branch as it is now, and starts again if the base branch moves.
 func (k *kit) Merge(ctx context.Context, task, message string,
 	check func(context.Context, string) error) (Merged, error) {
