@@ -45,7 +45,7 @@ on developer T7 attempt 1:
     crash
 
 on developer T5:
-    run mkdir -p part && echo good >>part/T5.txt
+    run mkdir -p part more && echo good >part/T5.txt && echo again >>more/T5
     wait for $DIARY/open
     wait 30ms
     signal READY_FOR_REVIEW: {task}
