@@ -292,6 +292,7 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	quiet("pause", "A", "--reason", hostile)
 	shown("resume", hostile)
 	shown("cancel", hostile)
+	quiet("clean", "--yes")
 	shown("retry", hostile)
 	shown("approve", hostile)
 	shown("reject", hostile, "x")
