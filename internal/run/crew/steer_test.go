@@ -7,6 +7,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/steer"
 	"signalbox/internal/run/stored"
@@ -336,5 +337,21 @@ func TestHumanFindingsComeFirst(t *testing.T) {
 	}
 	if err != nil || order != "4bob 2ann(older) 1 3 " {
 		t.Errorf("%s, %v", order, err)
+	}
+}
+
+// A verdict that an interrupted agent was about to send does not count, unless it rejects the work.
+func TestVerdictOfAnAgentThatIsTold(t *testing.T) {
+	for signal, want := range map[string]ending{signalbox.NameUnknown: endTold,
+		signalbox.NameReadyForReview: endTold, signalbox.NameReviewPassed: endTold,
+		signalbox.NameReviewFailed: endReported} {
+		turn := &turn{told: true, exit: process.Exit{Signal: "SIGTERM"}, listener: &listener{},
+			signal: signalbox.Signal{Dialect: signalbox.DialectLine, Name: signal}}
+		if got := turn.ending(nil, false); got != want {
+			t.Errorf("%s: %d, want %d", signal, got, want)
+		}
+		if got := turn.ending(errLeaseLost, false); got == endTold {
+			t.Errorf("%s: it continues without its lease", signal)
+		}
 	}
 }

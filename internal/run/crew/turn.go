@@ -90,7 +90,7 @@ func (t *turn) ending(over error, resumed bool) ending {
 		return endInterrupted
 	case t.cap != "" && !t.listener.parked && t.signal.Name != signalbox.NameExpertRequest:
 		return endCapped
-	case t.told && !lost && t.signal.Name == signalbox.NameUnknown:
+	case t.told && !lost && (crashed || t.signal.Name == signalbox.NameUnknown):
 		return endTold
 	case lost && (crashed || t.signal.Name == signalbox.NameUnknown):
 		return endLeaseLost
