@@ -36,7 +36,7 @@ type commands struct {
 	Approve   orders.ApproveCommand   `cmd:"" help:"Approve a merge."`
 	Reject    orders.RejectCommand    `cmd:"" help:"Reject a merge and send the task back with the reason."`
 	Rework    orders.ReworkCommand    `cmd:"" help:"Send a task back to the developer with what you want."`
-	Tell      orders.TellCommand      `cmd:"" help:"Give words to the next agent on a task."`
+	Tell      orders.TellCommand      `cmd:"" help:"Give words to an agent of a task."`
 	Clean     orders.CleanCommand     `cmd:"" help:"Remove the worktrees of cancelled tasks."`
 	Status    looking.StatusCommand   `cmd:"" help:"Show what is going on."`
 	Logs      looking.LogsCommand     `cmd:"" help:"Show what the agents of a task wrote and did."`

@@ -75,7 +75,7 @@ func (c *CleanCommand) Run(p *cli.Program) error {
 	})
 }
 
-// hasEnded reports whether a task was cancelled or removed from the plan, and nobody works on it.
+// hasEnded reports whether a task was cancelled or removed from the plan, and no agent works on it.
 func hasEnded(b *box.Box, task string) (ended bool) {
 	b.Engine.View(func(s *rules.State) {
 		w, known := s.Work(task)

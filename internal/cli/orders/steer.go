@@ -104,11 +104,11 @@ func (c *ReworkCommand) Run(p *cli.Program) error {
 type TellCommand struct {
 	steerFlags
 	Role signalbox.Role `placeholder:"ROLE" help:"Whom the words are for, such as developer or critic. Default: whoever works on the task now, or else its developer."`
-	Now  bool           `help:"Interrupt the agent at work, if it is of that role. It reads the words and continues."`
+	Now  bool           `help:"Interrupt the agent at work, if it has that role. It reads the words and continues."`
 }
 
 func (TellCommand) Help() string {
-	return `Gives words to whoever works on a task now, or else to its developer, or to the role that you name, once. It moves nothing and stops nobody. An agent that is configured with interactive: true gets them at once while it works; others do not read while they work, so the next agent of the role has them in its prompt. With --now the agent at work is interrupted: a developer continues its conversation with your words, a reviewer starts again with them. To have something changed, use signalbox rework.
+	return `Gives words to whoever works on a task now, or else to its developer, or to the role that you name, once. It moves nothing, and stops no agent without --now. An agent that is configured with interactive: true gets them at once while it works; others do not read while they work, so the next agent of the role has them in its prompt. With --now the agent at work is interrupted, if it has that role: a developer continues its conversation with your words, a reviewer starts again with them. To have something changed, use signalbox rework.
 
 Without a text, your editor opens (VISUAL or EDITOR).
 

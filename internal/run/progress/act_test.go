@@ -309,7 +309,7 @@ func TestReadOnTheScreen(t *testing.T) {
 	o.types("d")
 	o.shows("[diff]", "all tasks work in one folder")
 	o.types("?")
-	o.shows("keys", "tell its next agent")
+	o.shows("keys", "tell its agent")
 	o.types("?")
 	o.shows("[diff]")
 	o.types("q")
@@ -418,7 +418,7 @@ func TestWatchedScreenDecidesNothing(t *testing.T) {
 		t.Errorf("it offers keys that do nothing:\n%s", o.screenText())
 	}
 	o.types("?")
-	if strings.Contains(o.screenText(), "tell its next agent") {
+	if strings.Contains(o.screenText(), "tell its agent") {
 		t.Error("it explains keys that do nothing")
 	}
 }

@@ -31,7 +31,7 @@ func (d decision) title() string {
 	case steer.Rework:
 		return "send " + d.Work + " back: what do you want?"
 	}
-	return "tell the next agent of " + d.Work
+	return "tell the agent of " + d.Work
 }
 
 // form is where the user writes a text, or looks at what is to be approved.

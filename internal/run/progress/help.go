@@ -27,7 +27,7 @@ var (
 		{"a", "answer or approve"},
 		{"x", "reject the task's merge"},
 		{"r", "send the task back"},
-		{"t", "tell its next agent"},
+		{"t", "tell its agent"},
 		{"p", "pause, or resume what is paused"},
 	}
 	endingKeys = []binding{

@@ -32,7 +32,7 @@ type tellInput struct {
 	Task string         `path:"task" json:"-" jsonschema:"the task: its id, or PLAN/ID if several plans have it"`
 	Text string         `json:"text"`
 	Role signalbox.Role `json:"role,omitempty" jsonschema:"whom the words are for, such as developer or critic; by default whoever works on the task now, or else its developer"`
-	Now  bool           `json:"now,omitempty" jsonschema:"interrupt the agent at work, if it is of that role: it reads the words and continues"`
+	Now  bool           `json:"now,omitempty" jsonschema:"interrupt the agent at work, if it has that role: it reads the words and continues"`
 }
 
 type approveInput struct {
