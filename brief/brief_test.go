@@ -123,6 +123,7 @@ func zoo() brief.Tool[animal, sight] {
 func TestAnswerInEveryFormat(t *testing.T) {
 	lost := brief.Saved{Err: errors.New("no room")}
 	const lostFlag = `{"flag":"file_not_saved","severity":"error","message":"The full result could not be saved: no room"}`
+	const cowFlags = `,"flags":[{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}]`
 	for _, tt := range []struct {
 		name   string
 		in     animal
@@ -143,20 +144,20 @@ func TestAnswerInEveryFormat(t *testing.T) {
 		{"agent, failed", animal{}, brief.FormatAgent, brief.Saved{},
 			`{"status":"error","format":"agent","snapshot":{"status":"gone","verdict":"no animal"},"flags":[{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"no animal"}],"file_path":null}`},
 		{"summary", animal{Name: "cow", Secret: "s"}, brief.FormatSummary, brief.Saved{},
-			`{"name":"cow","weight":0,"secret":""}`},
+			`{"name":"cow","weight":0,"secret":""` + cowFlags + `}`},
 		{"summary with a file", animal{Name: "cow", Secret: "s"}, brief.FormatSummary,
-			brief.Saved{Path: "/f"}, `{"name":"cow","weight":0,"secret":"","file_path":"/f"}`},
+			brief.Saved{Path: "/f"}, `{"name":"cow","weight":0,"secret":"","file_path":"/f"` + cowFlags + `}`},
 		{"full", animal{Name: "<cow>", Weight: brief.Number(math.NaN()), Secret: "s"},
-			brief.FormatFull, brief.Saved{}, `{"name":"<cow>","weight":0,"secret":"s"}`},
+			brief.FormatFull, brief.Saved{}, `{"name":"<cow>","weight":0,"secret":"s","flags":[{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a <cow>"}]}`},
 		{"full with a file", animal{Name: "cow", Weight: 1.5}, brief.FormatFull,
-			brief.Saved{Path: "/f"}, `{"name":"cow","weight":1.5,"secret":"","file_path":"/f"}`},
+			brief.Saved{Path: "/f"}, `{"name":"cow","weight":1.5,"secret":"","file_path":"/f"` + cowFlags + `}`},
 		{"full without the file", animal{Name: "cow"}, brief.FormatFull, lost,
-			`{"name":"cow","weight":0,"secret":"","file_path":null,"flags":[` + lostFlag + `]}`},
+			`{"name":"cow","weight":0,"secret":"","file_path":null,"flags":[` + lostFlag + `,{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}]}`},
 		{"report", animal{Name: "cow"}, brief.FormatReport, brief.Saved{},
-			`{"status":"success","format":"report","report":"# cow","file_path":null}`},
+			`{"status":"success","format":"report","report":"# cow","file_path":null` + cowFlags + `}`},
 		{"report without the file", animal{Name: "cow"}, brief.FormatReport, lost,
 			`{"status":"success","format":"report","report":"# cow","file_path":null,"flags":[` +
-				lostFlag + `]}`},
+				lostFlag + `,{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := zoo().Answer(tt.in, tt.format, tt.saved)
@@ -179,16 +180,18 @@ func TestAnswerRefuses(t *testing.T) {
 		t.Error("a report without a function for it")
 	}
 	got, err := bare.Answer(animal{Name: "ox", Secret: "s"}, brief.FormatSummary, brief.Saved{})
-	if err != nil || string(got) != `{"name":"ox","weight":0,"secret":"s"}` {
+	if err != nil || !strings.HasPrefix(string(got), `{"name":"ox","weight":0,"secret":"s","flags":[{`) {
 		t.Errorf("a summary without a function for it: %s, %v", got, err)
 	}
-	list := brief.Tool[[]int, sight]{}
+	none := func(sight) []brief.Flag { return nil }
+	list := brief.Tool[[]int, sight]{Snapshot: func([]int) sight { return sight{} }, Flags: none}
 	if _, err := list.Answer([]int{1}, brief.FormatFull, brief.Saved{Path: "/f"}); err == nil {
-		t.Error("a list took a file_path")
+		t.Error("a list took flags")
 	}
-	empty := brief.Tool[struct{}, sight]{}
+	empty := brief.Tool[struct{}, sight]{Snapshot: func(struct{}) sight { return sight{} },
+		Flags: none}
 	if got, err := empty.Answer(struct{}{}, brief.FormatFull,
-		brief.Saved{Path: "/f"}); string(got) != `{"file_path":"/f"}` {
+		brief.Saved{Path: "/f"}); string(got) != `{"file_path":"/f","flags":[]}` {
 		t.Errorf("an empty result with a file: %s, %v", got, err)
 	}
 }

@@ -57,20 +57,21 @@ type Tool[R, S any] struct {
 }
 
 // Answer returns the answer in the given format as one JSON object: an [Answer], or the summary or
-// the result (with file_path if a file was requested), or {status, format, report, file_path}. If a
-// requested file could not be saved, file_path is null and flags contains file_not_saved; the
-// status is still that of the result.
+// the result with flags (and file_path if a file was requested), or {status, format, report,
+// file_path, flags}. If a requested file could not be saved, file_path is null and flags contains
+// file_not_saved; the status is still that of the result.
 func (t Tool[R, S]) Answer(result R, format Format, saved Saved) (json.RawMessage, error) {
+	flags := func() []Flag { return Sort(append(t.Flags(t.Snapshot(result)), saved.flags()...)) }
 	switch format {
 	case FormatAgent:
 		return Encode(Compose(result, t.Snapshot, t.Flags, t.Status, saved))
 	case FormatSummary:
 		if t.Summary == nil {
-			return withFile(result, saved)
+			return withFlags(result, flags(), saved)
 		}
-		return withFile(t.Summary(result), saved)
+		return withFlags(t.Summary(result), flags(), saved)
 	case FormatFull:
-		return withFile(result, saved)
+		return withFlags(result, flags(), saved)
 	case FormatReport:
 		if t.Report == nil {
 			return nil, errors.New("this tool has no reports: use another format")
@@ -78,7 +79,7 @@ func (t Tool[R, S]) Answer(result R, format Format, saved Saved) (json.RawMessag
 		return Encode(report{
 			Status: saved.status(t.Status(t.Snapshot(result))), Format: FormatReport,
 			Report:   t.Report(result),
-			FilePath: saved.filePath(), Flags: saved.flags(),
+			FilePath: saved.filePath(), Flags: flags(),
 		})
 	}
 	_, err := ParseFormat(string(format))
@@ -90,24 +91,30 @@ type report struct {
 	Format   Format  `json:"format"`
 	Report   string  `json:"report"`
 	FilePath *string `json:"file_path"`
-	Flags    []Flag  `json:"flags,omitempty"`
+	Flags    []Flag  `json:"flags"`
 }
 
-// withFile encodes value as a JSON object and, if a file was requested, appends file_path and
-// flags.
-func withFile(value any, saved Saved) (json.RawMessage, error) {
+// withFlags encodes value as a JSON object and appends the flags and, if a file was requested,
+// file_path.
+func withFlags(value any, flags []Flag, saved Saved) (json.RawMessage, error) {
 	object, err := Encode(value)
-	if err != nil || !saved.requested() {
-		return object, err
+	if err != nil {
+		return nil, err
 	}
 	if len(object) < 2 || object[0] != '{' {
 		return nil, fmt.Errorf(
-			"a result of type %T is not a JSON object, so file_path cannot be added", value)
+			"a result of type %T is not a JSON object, so flags cannot be added", value)
 	}
-	tail, err := Encode(struct {
-		FilePath *string `json:"file_path"`
-		Flags    []Flag  `json:"flags,omitempty"`
-	}{saved.filePath(), saved.flags()})
+	added := any(struct {
+		Flags []Flag `json:"flags"`
+	}{flags})
+	if saved.requested() {
+		added = struct {
+			FilePath *string `json:"file_path"`
+			Flags    []Flag  `json:"flags"`
+		}{saved.filePath(), flags}
+	}
+	tail, err := Encode(added)
 	if err != nil {
 		return nil, err
 	}

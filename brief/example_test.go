@@ -57,7 +57,7 @@ func ExampleTool_Answer() {
 	fmt.Println(string(answer), err)
 	// Output:
 	// {"status":"success","format":"agent","snapshot":{"status":"success","verdict":"1 of 2 disks almost full","full":["sda"]},"flags":[{"flag":"disk_full","severity":"warning","message":"Free space on sda"}],"file_path":null} <nil>
-	// {"status":"success","usage":[{"disk":"sda","percent":97},{"disk":"sdb","percent":12}]} <nil>
+	// {"status":"success","usage":[{"disk":"sda","percent":97},{"disk":"sdb","percent":12}],"flags":[{"flag":"disk_full","severity":"warning","message":"Free space on sda"}]} <nil>
 }
 
 // Saves the full result; if that fails, the answer contains the reason.

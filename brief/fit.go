@@ -13,18 +13,21 @@ const MaxAgentBytes = 4096
 // omitted.
 const maxPathBytes = 2048
 
-// limits are the maximum sizes of the texts (in characters), lists and objects of an answer.
-type limits struct{ text, list, object int }
+// limits are the maximum sizes of the texts (in characters), lists and objects of an answer, and of
+// its list of flags.
+type limits struct{ text, list, object, flags int }
 
 // tightening returns the limits to try in order until the answer is short enough. Lists and texts
-// are shortened in turns, so that neither a long error nor a long list displaces the other. The
-// keys of objects are removed last.
+// are shortened in turns, so that neither a long error nor a long list displaces the other. Other
+// lists are shortened before flags, because a missing flag can make an answer wrong. The keys of
+// objects are removed last.
 func tightening() []limits {
 	return []limits{
-		{1000, 100, 500}, {1000, 30, 500}, {500, 30, 500}, {500, 10, 500}, {250, 10, 500},
-		{250, 5, 500},
-		{120, 5, 200}, {120, 3, 200}, {60, 3, 100}, {60, 1, 50}, {30, 1, 25}, {20, 0, 10},
-		{10, 0, 5},
+		{1000, 100, 500, 100}, {1000, 30, 500, 30}, {500, 30, 500, 30}, {500, 10, 500, 20},
+		{250, 10, 500, 20}, {250, 5, 500, 20}, {250, 4, 500, 20}, {250, 3, 500, 20},
+		{250, 2, 500, 20}, {250, 3, 500, 8}, {250, 5, 500, 5},
+		{120, 5, 200, 5}, {120, 3, 200, 3}, {60, 3, 100, 3}, {60, 1, 50, 1}, {30, 1, 25, 1},
+		{20, 0, 10, 1}, {10, 0, 5, 1},
 	}
 }
 
@@ -73,8 +76,8 @@ func tighten(answer Answer, root *tree, limit limits) (Answer, bool) {
 	snapshot, dropped := root.append(nil, limit)
 	flags := slices.Clone(answer.Flags)
 	// The first flags are the most severe; one always remains.
-	if most := max(limit.list, 1); len(flags) > most {
-		flags, dropped = flags[:most], true
+	if len(flags) > limit.flags {
+		flags, dropped = flags[:limit.flags], true
 	}
 	for i := range flags {
 		flags[i].Message = cut(flags[i].Message, limit.text)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -247,4 +248,20 @@ func FuzzFit(f *testing.F) {
 			t.Errorf("status %s for the snapshot %q", brief.Fit(in).Status, snapshot)
 		}
 	})
+}
+
+// TestFitKeepsFlags: lists of the snapshot are shortened before a flag is dropped.
+func TestFitKeepsFlags(t *testing.T) {
+	var flags []brief.Flag
+	for i := range 10 {
+		flags = append(flags, brief.Flag{Flag: fmt.Sprint("flag", i), Severity: brief.Warning,
+			Message: strings.Repeat("m", 150)})
+	}
+	list := slices.Repeat([]string{strings.Repeat("e", 240)}, 9)
+	out := brief.Fit(brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent,
+		Snapshot: map[string]any{"list": list}, Flags: flags})
+	text := string(out.Snapshot.(json.RawMessage))
+	if kept := strings.Count(text, "eee\""); len(out.Flags) != 11 || kept < 2 || kept > 5 {
+		t.Errorf("%d flags, %d entries", len(out.Flags), kept)
+	}
 }

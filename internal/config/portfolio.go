@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,14 +25,21 @@ type Portfolio struct {
 	Accounts []PortfolioAccount
 	// Identical are groups of substantially identical tickers.
 	Identical [][]string
+	// Replacements are groups of tickers that the user may buy instead of each other, because they
+	// are not substantially identical.
+	Replacements [][]string
 	// Crypto are tickers that are not securities, so that wash-sale rules do not apply to them. Nil
 	// means those of [UsualCrypto].
 	Crypto []string
+	// AverageCost are tickers that brokers keep at average cost. Nil means mutual funds, see
+	// [UsualAverageCost].
+	AverageCost []string
 	// Positions is the file with what the accounts hold, relative to the folder. The default is
 	// PositionsFile, which need not exist.
 	Positions    string
 	FilingStatus string
 	Realized     Realized
+	TaxRates     TaxRates
 	// ExitRules are in the order of the file.
 	ExitRules []ExitRules
 }
@@ -44,7 +52,17 @@ type PortfolioAccount struct {
 	LotMethod string `yaml:"lot_method"`
 	// Names are the names of the account in brokers' files.
 	Names []string `yaml:"names"`
+	// Form1099 is what the broker tells the IRS about sales: basis, no_basis or none. Empty means
+	// that it is not known.
+	Form1099 string `yaml:"form_1099"`
 }
+
+// The values of PortfolioAccount.Form1099.
+const (
+	Form1099Basis   = "basis"    // proceeds and basis
+	Form1099NoBasis = "no_basis" // proceeds only
+	Form1099None    = "none"     // nothing: there is no form
+)
 
 // Realized has the gains of the year that are not in the transactions of the folder (negative for
 // losses), and the losses carried over from earlier years, which count as losses whatever their
@@ -55,6 +73,18 @@ type Realized struct {
 	CarryoverShort string `yaml:"carryover_short"`
 	CarryoverLong  string `yaml:"carryover_long"`
 }
+
+// TaxRates are the rates at which the next dollar is taxed, from 0 to 1. Without the first two, no
+// tax is computed.
+type TaxRates struct {
+	ShortTerm string `yaml:"short_term"` // also of other income, from which losses are deducted
+	LongTerm  string `yaml:"long_term"`
+	State     string `yaml:"state"`
+	NIIT      string `yaml:"niit"` // net investment income tax
+}
+
+// Known reports whether a tax can be computed.
+func (r TaxRates) Known() bool { return r.ShortTerm != "" && r.LongTerm != "" }
 
 // ExitRules are the exit rules of one ticker.
 type ExitRules struct {
@@ -93,10 +123,13 @@ type portfolioText struct {
 	AsOf         string                   `yaml:"as_of"`
 	Accounts     []PortfolioAccount       `yaml:"accounts"`
 	Identical    [][]string               `yaml:"identical"`
+	Replacements [][]string               `yaml:"replacements"`
 	Crypto       []string                 `yaml:"crypto"`
+	AverageCost  []string                 `yaml:"average_cost"`
 	Positions    string                   `yaml:"positions"`
 	FilingStatus string                   `yaml:"filing_status"`
 	Realized     Realized                 `yaml:"realized"`
+	TaxRates     TaxRates                 `yaml:"tax_rates"`
 	ExitRules    map[string]exitRulesText `yaml:"exit_rules"`
 }
 
@@ -124,8 +157,9 @@ func ParsePortfolio(text []byte) (*Portfolio, error) {
 		return nil, err
 	}
 	p := &Portfolio{AsOf: written.AsOf, Accounts: written.Accounts, Identical: written.Identical,
-		Crypto: written.Crypto, Positions: written.Positions, FilingStatus: written.FilingStatus,
-		Realized: written.Realized}
+		Replacements: written.Replacements,
+		Crypto:       written.Crypto, AverageCost: written.AverageCost, Positions: written.Positions,
+		FilingStatus: written.FilingStatus, Realized: written.Realized, TaxRates: written.TaxRates}
 	at := setting("exit_rules")
 	for _, ticker := range places.inOrder(at, sortedKeys(written.ExitRules)) {
 		rules := written.ExitRules[ticker]
@@ -155,6 +189,12 @@ func UsualCrypto() []string {
 	return pairs
 }
 
+// UsualAverageCost reports whether brokers usually keep a ticker at average cost: a mutual fund,
+// whose symbol has five letters and ends in X. Money market funds, in XX, are cash.
+func UsualAverageCost(ticker string) bool { return mutualFund().MatchString(ticker) }
+
+var mutualFund = lazy.Regexp(`^[A-Z]{3}[A-WYZ]X$`)
+
 // inOrder sorts the names of a group by their position in the text.
 func (ps places) inOrder(group settingPath, names []string) []string {
 	slices.SortStableFunc(names, func(a, b string) int {
@@ -172,17 +212,24 @@ func (p *portfolioText) check(f *faults) {
 		}
 	}
 	p.checkAccounts(f)
-	for i, group := range p.Identical {
-		at := setting("identical").item(i)
-		if len(group) < 2 {
-			f.fail(at, "write groups as [[VOO, IVV]]", "a group needs at least two tickers")
-		}
-		for j, ticker := range group {
-			f.add(checkTicker(at.item(j), ticker))
+	checkGroups(f, "identical", p.Identical)
+	checkGroups(f, "replacements", p.Replacements)
+	for i, group := range p.Replacements {
+		for _, identical := range p.Identical {
+			same := slices.DeleteFunc(slices.Clone(group),
+				func(ticker string) bool { return !slices.Contains(identical, ticker) })
+			if len(same) > 1 {
+				f.fail(setting("replacements").item(i), "remove one of them from the group",
+					"%s and %s are identical: buying one makes a wash sale of the other",
+					same[0], same[1])
+			}
 		}
 	}
 	for i, ticker := range p.Crypto {
 		f.add(checkTicker(setting("crypto").item(i), ticker))
+	}
+	for i, ticker := range p.AverageCost {
+		f.add(checkTicker(setting("average_cost").item(i), ticker))
 	}
 	f.add(oneOf(setting("filing_status"), p.FilingStatus, "single", "married_joint",
 		"married_separate", "head"))
@@ -194,6 +241,7 @@ func (p *portfolioText) check(f *faults) {
 	} {
 		f.add(checkDecimal(at.field(n.name), n.text))
 	}
+	p.TaxRates.check(f)
 	for _, ticker := range sortedKeys(p.ExitRules) {
 		at := setting("exit_rules", ticker)
 		if fault := checkTicker(at, ticker); fault != nil {
@@ -201,6 +249,19 @@ func (p *portfolioText) check(f *faults) {
 			f.add(fault)
 		}
 		p.ExitRules[ticker].check(at, f)
+	}
+}
+
+// checkGroups checks groups of tickers.
+func checkGroups(f *faults, name string, groups [][]string) {
+	for i, group := range groups {
+		at := setting(name).item(i)
+		if len(group) < 2 {
+			f.fail(at, "write groups as [[VOO, IVV]]", "a group needs at least two tickers")
+		}
+		for j, ticker := range group {
+			f.add(checkTicker(at.item(j), ticker))
+		}
 	}
 }
 
@@ -221,6 +282,8 @@ func (p *portfolioText) checkAccounts(f *faults) {
 		f.add(oneOf(at.field("owner"), a.Owner, "self", "spouse"))
 		f.add(oneOf(at.field("lot_method"), a.LotMethod, "fifo", "lifo", "hifo", "min_tax",
 			"specific"))
+		f.add(oneOf(at.field("form_1099"), a.Form1099, Form1099Basis, Form1099NoBasis,
+			Form1099None))
 		f.add(once(at.field("id"), a.ID, taken))
 		for j, name := range a.Names {
 			f.add(once(at.field("names").item(j), name, taken))
@@ -292,6 +355,23 @@ func checkTicker(at settingPath, ticker string) *settingError {
 }
 
 // checkDecimal reports a text that is not a decimal number of at most 19 digits.
+func (r TaxRates) check(f *faults) {
+	at := setting("tax_rates")
+	for _, n := range []struct{ name, text string }{{"short_term", r.ShortTerm},
+		{"long_term", r.LongTerm}, {"state", r.State}, {"niit", r.NIIT}} {
+		fault := checkDecimal(at.field(n.name), n.text)
+		if rate, err := strconv.ParseFloat(n.text, 64); fault == nil && n.text != "" &&
+			(err != nil || rate < 0 || rate > 1) {
+			fault = faultAt(at.field(n.name), "write 24 percent as 0.24",
+				"%q is not between 0 and 1", n.text)
+		}
+		f.add(fault)
+	}
+	if (r.ShortTerm == "") != (r.LongTerm == "") {
+		f.fail(at, "write both short_term and long_term", "one of the federal rates is missing")
+	}
+}
+
 func checkDecimal(at settingPath, text string) *settingError {
 	if text == "" {
 		return nil

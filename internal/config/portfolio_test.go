@@ -18,12 +18,14 @@ as_of: 2026-06-30
 accounts:
   - {id: brk, kind: taxable, owner: self, lot_method: fifo, names: [Individual XXXX-1234]}
   - {id: ira, kind: ira}
-  - {id: joint, owner: spouse, lot_method: min_tax}
+  - {id: joint, owner: spouse, lot_method: min_tax, form_1099: no_basis}
 identical: [[VOO, IVV], [BRK.A, BRK.B]]
 crypto: [BTC-USD, ETH/USD]
+average_cost: [VTSAX]
 positions: broker/positions.csv
 filing_status: married_separate
 realized: {short_term: -120.50, long_term: 0, carryover_short: 1000, carryover_long: 0}
+tax_rates: {short_term: 0.32, long_term: 0.15, state: 0.093, niit: 0.038}
 exit_rules:
   SLV: {primary: momentum_exit, rules: {regime_check: {tickers: [SLV, GLD, TLT], period: 3}, momentum_exit: {lookback: 3}},
         sizing: {min: 0.50, max: 0.75, gap_pp: 5}, stop: {price: 65.0, time_in_force: GTC}}
@@ -37,14 +39,16 @@ func TestParsePortfolio(t *testing.T) {
 			{ID: "brk", Kind: "taxable", Owner: "self", LotMethod: "fifo",
 				Names: []string{"Individual XXXX-1234"}},
 			{ID: "ira", Kind: "ira"},
-			{ID: "joint", Owner: "spouse", LotMethod: "min_tax"},
+			{ID: "joint", Owner: "spouse", LotMethod: "min_tax", Form1099: "no_basis"},
 		},
 		Identical:    [][]string{{"VOO", "IVV"}, {"BRK.A", "BRK.B"}},
 		Crypto:       []string{"BTC-USD", "ETH/USD"},
+		AverageCost:  []string{"VTSAX"},
 		Positions:    "broker/positions.csv",
 		FilingStatus: "married_separate",
 		Realized: Realized{ShortTerm: "-120.50", LongTerm: "0", CarryoverShort: "1000",
 			CarryoverLong: "0"},
+		TaxRates: TaxRates{ShortTerm: "0.32", LongTerm: "0.15", State: "0.093", NIIT: "0.038"},
 		ExitRules: []ExitRules{
 			{Ticker: "SLV", Primary: "momentum_exit",
 				Rules: []ExitRule{
@@ -154,7 +158,7 @@ func TestParsePortfolioErrors(t *testing.T) {
 			noAccounts},
 		{a + "acounts: 3", `line 2, column 1: unknown field "acounts"`, "did you mean accounts?"},
 		{a + "colour: red", `line 2, column 1: unknown field "colour"`,
-			"the settings here are as_of, accounts, identical, crypto, positions, filing_status, realized, exit_rules"},
+			"the settings here are as_of, accounts, identical, replacements, crypto, average_cost, positions, filing_status, realized, tax_rates, exit_rules"},
 		{"accounts: [{id: a, knd: ira}]", `line 1, column 20: unknown field "knd"`,
 			"did you mean kind?"},
 		{"accounts: [{kind: ira}]", "line 1, column 12: accounts.id: the account has no id",
@@ -169,6 +173,9 @@ func TestParsePortfolioErrors(t *testing.T) {
 		{"accounts: [{id: a, owner: neighbour}]",
 			`line 1, column 27: accounts.owner: "neighbour" is not known`,
 			"it is one of self, spouse"},
+		{"accounts: [{id: a, form_1099: nobasis}]",
+			`line 1, column 31: accounts.form_1099: "nobasis" is not known`,
+			"did you mean no_basis?"},
 		{"accounts: [{id: a, lot_method: fito}]",
 			`line 1, column 32: accounts.lot_method: "fito" is not known`, "did you mean fifo?"},
 		{a + "filing_status: maried_joint",
@@ -214,6 +221,15 @@ func TestParsePortfolioErrors(t *testing.T) {
 			`line 3, column 19: realized.carryover_long: "$5" is not a number`, number},
 		{a + "realized:\n  carryover_long: .inf",
 			`line 3, column 19: realized.carryover_long: ".inf" is not a number`, number},
+		{a + "tax_rates: {short_term: 24, long_term: 0.15}",
+			`line 2, column 25: tax_rates.short_term: "24" is not between 0 and 1`,
+			"write 24 percent as 0.24"},
+		{a + "tax_rates: {short_term: 0.24, long_term: -0.1}",
+			`line 2, column 42: tax_rates.long_term: "-0.1" is not between 0 and 1`,
+			"write 24 percent as 0.24"},
+		{a + "tax_rates: {short_term: 0.24}",
+			"line 2, column 12: tax_rates: one of the federal rates is missing",
+			"write both short_term and long_term"},
 		{a + "realized: 5", "line 2, column 11: realized: must be a group of settings",
 			manyAtATime},
 		{a + "exit_rules:\n  SLV:\n    stop: {price: -65}",

@@ -338,17 +338,42 @@ func (d *Data) lots(q LotsQuery, day tax.Date) ([]Lot, *Problem) {
 	for _, p := range surplus {
 		notHeld[p.Position] = true
 	}
-	lots := make([]Lot, 0, len(book.Lots))
+	lots, splits := make([]Lot, 0, len(book.Lots)), d.splits(day)
+	prices := make(map[string]*Decimal) // nil: not known
 	for i := range book.Lots {
 		l := &book.Lots[i]
 		if q.Account != "" && l.Account != q.Account || ticker != "" && l.Ticker != ticker {
 			continue
 		}
-		lots = append(lots, Lot{Account: l.Account, Ticker: l.Ticker, LotDate: l.LotDate.String(),
-			HoldingStart: l.HoldingStart.String(),
-			Quantity:     amount(l.Quantity), BasisTotal: amount(l.Basis),
+		price, asked := prices[l.Ticker]
+		if !asked {
+			if q, problem := d.quote(l.Ticker, day, splits[l.Ticker]); problem == nil {
+				price = &q.Decimal
+			}
+			prices[l.Ticker] = price
+		}
+		shown := Lot{Account: l.Account, Ticker: l.Ticker, LotDate: l.LotDate.String(),
+			HoldingStart: l.HoldingStart.String(), LongTermFrom: longTermFrom(l).String(),
+			Quantity: amount(l.Quantity), BasisTotal: amount(l.Basis),
 			BasisAdjustment: amount(l.BasisAdjustment), LotID: l.LotID,
-			NotHeld: notHeld[tax.Position{Account: l.Account, Ticker: l.Ticker}]})
+			NotHeld: notHeld[tax.Position{Account: l.Account, Ticker: l.Ticker}]}
+		if price != nil {
+			gain, err := l.GainAt(*price)
+			if err != nil {
+				return nil, asProblem(err, NotComputable, amountsHint)
+			}
+			shown.Price, shown.Gain = &answer.Amount{Decimal: *price},
+				&answer.Amount{Decimal: gain.Trim(0)}
+		}
+		lots = append(lots, shown)
 	}
 	return lots, nil
+}
+
+// longTermFrom returns the first day on which a sale of a lot is long-term.
+func longTermFrom(l *tax.Lot) tax.Date {
+	if l.AlwaysLong {
+		return l.LotDate
+	}
+	return tax.LongTermFrom(l.HoldingStart)
 }

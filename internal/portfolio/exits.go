@@ -35,13 +35,17 @@ func (d *Desk) Exits(ctx context.Context, q ExitQuery) answer.ExitResult {
 
 // failedExit returns the result of a question that failed. It names the ticker of the question.
 func failedExit(q ExitQuery, problem *Problem) answer.ExitResult {
-	failed := answer.ExitResult{Ticker: normalTicker(q.Ticker), Status: string(brief.StatusError),
+	return answer.ExitResult{Ticker: givenTicker(q.Ticker), Status: string(brief.StatusError),
 		Error:   problem.Text,
 		Problem: answer.Problem{ErrorKind: problem.Kind, ErrorHint: problem.Hint}}
-	if answer.CheckTicker(failed.Ticker) != nil {
-		failed.Ticker = text.Shorten(text.OneLine(q.Ticker), 40)
+}
+
+// givenTicker returns the ticker of a question, which need not be valid.
+func givenTicker(given string) string {
+	if ticker := normalTicker(given); answer.CheckTicker(ticker) == nil {
+		return ticker
 	}
-	return failed
+	return text.Shorten(text.OneLine(given), 40)
 }
 
 // parse returns the ticker and the shares of a question. Zero shares mean the whole position.
@@ -113,6 +117,14 @@ func (d *Data) exits(q ExitQuery, ticker string, shares Decimal,
 	if i := slices.IndexFunc(book.Incomplete,
 		func(g tax.Gap) bool { return g.Ticker == ticker }); i >= 0 {
 		result.IncompleteHistory, result.IncompleteRecord = true, d.gapText(&book.Incomplete[i])
+	}
+	if s := result.Sizing; s != nil && priced {
+		price := last.close
+		if last, problem := d.quote(ticker, day, d.splits(day)[ticker]); problem == nil {
+			price = last.Decimal
+		}
+		result.Sale, result.SaleUnknown = d.saleOf(book, result.Position.AccountID, ticker,
+			s.SellQuantity.Decimal, price)
 	}
 	result.Option = isOption(ticker)
 	if priced && result.Option {
@@ -191,8 +203,14 @@ func applyToHoldings(held map[string]Decimal, t *tax.Transaction) (err error) {
 		} else {
 			move(t.Account, t.Quantity.Neg())
 		}
-	case tax.Sell:
+	case tax.Sell, tax.CashInLieu:
 		move(t.Account, t.Quantity.Neg())
+	case tax.Exchange:
+		for account := range held {
+			if t.Account == "" || t.Account == account {
+				delete(held, account)
+			}
+		}
 	case tax.Transfer:
 		move(t.Account, t.Quantity.Neg())
 		move(t.ToAccount, t.Quantity)
@@ -253,7 +271,7 @@ func isOption(ticker string) bool {
 
 func (d *Data) traded(ticker string) bool {
 	return slices.ContainsFunc(d.transactions,
-		func(t tax.Transaction) bool { return t.Ticker == ticker })
+		func(t tax.Transaction) bool { return t.Ticker == ticker || t.NewTicker == ticker })
 }
 
 // knownTickers returns the hint for an unknown ticker.
@@ -261,6 +279,9 @@ func (d *Data) knownTickers() string {
 	known := make(map[string]bool)
 	for i := range d.transactions {
 		known[d.transactions[i].Ticker] = true
+		if ticker := d.transactions[i].NewTicker; ticker != "" {
+			known[ticker] = true
+		}
 	}
 	for _, rules := range d.Config.ExitRules {
 		known[rules.Ticker] = true

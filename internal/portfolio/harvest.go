@@ -73,11 +73,13 @@ func (q HarvestQuery) parse() (tax.HarvestOptions, *Problem) {
 func (d *Data) harvest(q HarvestQuery, opts tax.HarvestOptions,
 	day tax.Date) (answer.HarvestResult, *Problem) {
 	var none answer.HarvestResult
-	accounts, problem := d.selectAccounts(q.Account, q.Source)
+	accounts, spouse, problem := d.selectAccounts(q.Account, q.Source)
 	if problem != nil {
 		return none, problem
 	}
 	opts.Accounts = accounts
+	named := d.namedTickers()
+	opts.Unknown, opts.NotOffered = named.unknown, d.averageCost()
 	book, problem := d.build(day)
 	if problem != nil {
 		return none, problem
@@ -98,17 +100,30 @@ func (d *Data) harvest(q HarvestQuery, opts tax.HarvestOptions,
 	if err != nil {
 		return result, asProblem(err, NotComputable, amountsHint)
 	}
-	cover, err := tax.Cover(book, prices, opts.Held, accounts)
+	cover, err := tax.Cover(book, prices, opts)
 	if err != nil {
 		return result, asProblem(err, NotComputable, amountsHint)
 	}
 	addCandidates(&result, found, !q.SkipWashCheck)
+	d.addReplacements(&result)
 	d.addCoverage(&result, book, found, cover)
+	result.LeftOut, result.NotUnderstood = named.leftOut, named.notUnderstood
 	result.OptionPrices, result.Crypto = optionPrices(book, prices, wanted), d.crypto(book, wanted)
 	if result.WashSaleWarnings, problem = warnings(found.Candidates); problem != nil {
 		return result, problem
 	}
-	result.StalePrices, result.NotUnderstood = stale, d.notUnderstood()
+	result.StalePrices, result.SpouseAccounts = stale, spouse
+	result.Section1256, result.AverageCost = heldTickers(book, wanted, tax.Section1256),
+		heldTickers(book, wanted, func(ticker string) bool { return opts.NotOffered[ticker] })
+	result.LaterPurchases = d.laterPurchases(book.AsOf, found)
+	result.ExpectedReinvestments = d.expectedReinvestments(book, found)
+	all, problem := d.buildAll(book)
+	if problem != nil {
+		return result, problem
+	}
+	if result.LaterDisallowed, problem = laterDisallowed(book, all, wanted); problem != nil {
+		return result, problem
+	}
 	for _, twin := range d.Twins {
 		result.PossibleDuplicates = append(result.PossibleDuplicates,
 			answer.TwinRows{First: sourcePosition(twin.First), Second: sourcePosition(twin.Second)})
@@ -119,14 +134,63 @@ func (d *Data) harvest(q HarvestQuery, opts tax.HarvestOptions,
 		amount(opts.MinLoss)
 	result.Metadata.DuplicatesLeftOut, result.Metadata.WashSalesNotChecked = d.Duplicates,
 		q.SkipWashCheck
-	if result.Net, problem = d.net(book, found, accounts); problem != nil {
+	short, long, problem := d.allowedLosses(found, accounts)
+	if problem != nil {
 		return result, problem
 	}
-	return result, nil
+	result.Net, problem = d.net(all, book.AsOf, accounts, short, long)
+	return result, problem
 }
 
-// selectAccounts returns the accounts of the question; none means all taxable accounts.
-func (d *Data) selectAccounts(account, source string) ([]string, *Problem) {
+// allowedLosses returns the losses of the candidates, negative, that count if all are sold.
+func (d *Data) allowedLosses(found *tax.HarvestResult, accounts []string) (short, long Decimal,
+	problem *Problem) {
+	counted := d.filedAccounts(accounts)
+	var n sums
+	for i := range found.Candidates {
+		c := &found.Candidates[i]
+		if !counted[c.Account] {
+			continue
+		}
+		into := &short
+		if c.LongTerm {
+			into = &long
+		}
+		n.add(into, c.Loss.Neg())
+		n.add(into, c.CombinedLoss)
+	}
+	if n.err != nil {
+		problem = asProblem(n.err, NotComputable, amountsHint)
+	}
+	return short, long, problem
+}
+
+// selectAccounts returns the accounts of the question; none means all taxable accounts. The losses
+// of two persons who file separately are not added: spouse is the accounts that are left out for
+// this reason, unless the question names one.
+func (d *Data) selectAccounts(account, source string) (accounts, spouse []string,
+	problem *Problem) {
+	accounts, problem = d.askedAccounts(account, source)
+	if problem != nil || account != "" || d.Config.FilingStatus != answer.FilingSeparate {
+		return accounts, nil, problem
+	}
+	var own []string
+	for _, a := range d.Rules.Accounts {
+		switch {
+		case a.Kind != tax.Taxable || accounts != nil && !slices.Contains(accounts, a.ID):
+		case a.Owner == tax.Spouse:
+			spouse = append(spouse, a.ID)
+		default:
+			own = append(own, a.ID)
+		}
+	}
+	if own == nil || spouse == nil {
+		return accounts, nil, nil
+	}
+	return own, spouse, nil
+}
+
+func (d *Data) askedAccounts(account, source string) ([]string, *Problem) {
 	if problem := d.checkKnown(account); problem != nil {
 		return nil, problem
 	}
@@ -250,20 +314,6 @@ func missingPrices(missing []*Problem, tickers []string, on tax.Date) *Problem {
 			strings.Join(lines, " / ")), "%s", text)
 }
 
-// notUnderstood returns the skipped records of brokers' files that moved shares.
-func (d *Data) notUnderstood() []answer.SkippedRecord {
-	var records []answer.SkippedRecord
-	for _, source := range d.Sources {
-		for _, skipped := range source.Skipped {
-			if skipped.Shares {
-				records = append(records,
-					answer.SkippedRecord{File: source.Name, Line: skipped.Line, Why: skipped.Why})
-			}
-		}
-	}
-	return records
-}
-
 // permanentLosses returns the losses of past sales that are permanently disallowed because of
 // purchases in retirement accounts.
 func permanentLosses(book *tax.Book, wanted func(account string) bool) (answer.Amount, *Problem) {
@@ -280,45 +330,70 @@ func permanentLosses(book *tax.Book, wanted func(account string) bool) (answer.A
 	return amount(sum.Trim(0)), nil
 }
 
-// net returns the net gain or loss of the year if the candidates are sold. Amounts under realized
+// net returns the net gain or loss of the year with further gains or losses. Amounts under realized
 // in portfolio.yaml are added to those of the transactions. Married taxpayers who file separately
 // do not include the accounts of the spouse.
-func (d *Data) net(book *tax.Book, found *tax.HarvestResult,
-	accounts []string) (*answer.NetPosition, *Problem) {
+func (d *Data) net(all *tax.Book, asOf tax.Date, accounts []string, moreShort,
+	moreLong Decimal) (*answer.NetPosition, *Problem) {
 	counted := d.filedAccounts(accounts)
 	var n sums
-	var shortLoss, longLoss Decimal
-	short, long, err := book.Realized(book.AsOf.Year(), counted)
+	years, err := all.Realized(asOf, counted)
 	n.err = err
-	for i := range found.Candidates {
-		c := &found.Candidates[i]
-		if !counted[c.Account] {
-			continue
-		}
-		into := &shortLoss
-		if c.LongTerm {
-			into = &longLoss
-		}
-		n.add(into, c.Loss.Neg())
-		n.add(into, c.CombinedLoss)
-	}
+	short, long := years[asOf.Year()].Short, years[asOf.Year()].Long
 	r := d.Config.Realized
 	n.add(&short, n.decimal(r.ShortTerm))
 	n.add(&long, n.decimal(r.LongTerm))
 	realized := answer.Realized{ShortTerm: amount(short.Trim(0)), LongTerm: amount(long.Trim(0)),
 		CarryoverShort: amount(n.decimal(r.CarryoverShort)),
 		CarryoverLong:  amount(n.decimal(r.CarryoverLong))}
+	source := answer.CarryoverConfigured
+	var computed *answer.Amount
+	if d.completeBefore(all, asOf.Year(), counted) {
+		carried, err := tax.Carryover(years, asOf.Year(),
+			answer.DeductionLimit(d.Config.FilingStatus).Decimal)
+		if err != nil && n.err == nil {
+			n.err = err
+		}
+		sum := carried.Short
+		n.add(&sum, carried.Long)
+		computed = &answer.Amount{Decimal: sum.Trim(0)}
+		if r.CarryoverShort == "" && r.CarryoverLong == "" {
+			source = answer.CarryoverComputed
+			realized.CarryoverShort, realized.CarryoverLong = amount(carried.Short),
+				amount(carried.Long)
+		}
+	} else if r.CarryoverShort == "" && r.CarryoverLong == "" {
+		source = answer.CarryoverUnknown
+	}
 	if n.err != nil {
 		return nil, asProblem(n.err, NotComputable,
 			"check the amounts under realized in portfolio.yaml, and of the year's sales")
 	}
-	position, err := answer.NetOf(d.Config.FilingStatus, realized, amount(shortLoss),
-		amount(longLoss))
+	position, err := answer.NetOf(d.Config.FilingStatus, realized, amount(moreShort),
+		amount(moreLong))
 	if err != nil {
 		return nil, asProblem(err, NotComputable,
 			"check the amounts under realized in portfolio.yaml, and of the year's sales")
 	}
+	position.Carryover, position.FromTransactions = source, computed
 	return position, nil
+}
+
+// completeBefore reports whether the sales before a year show all gains: each has its purchase, and
+// none sells a contract under section 1256, a fund at average cost, or a ticker that a missing
+// record names.
+func (d *Data) completeBefore(all *tax.Book, year int, counted map[string]bool) bool {
+	for _, gap := range all.Incomplete {
+		if a, known := d.account(gap.Account); gap.Date.Year() < year && counted[gap.Account] &&
+			known && a.Kind == tax.Taxable && d.transactions[gap.Row].Action != tax.Transfer {
+			return false
+		}
+	}
+	average, unknown := d.averageCost(), d.namedTickers().unknown
+	return !slices.ContainsFunc(all.Sales, func(s tax.Sale) bool {
+		return s.Taxable && counted[s.Account] && s.Date.Year() < year &&
+			(s.Section1256 || average[s.Ticker] || unknown[s.Ticker])
+	})
 }
 
 // filedAccounts returns the accounts of the tax return: all accounts, or for separate returns those
@@ -364,20 +439,25 @@ func (d *Data) realizedSales(book *tax.Book,
 			PermanentLoss: amount(w.PermanentLoss),
 			Replacements:  purchases(w.Replacements)})
 	}
-	for i := range book.Incomplete {
-		gap := &book.Incomplete[i]
+	result.IncompleteHistory, result.OrderUnknown = d.gaps(book.Incomplete, wanted),
+		d.gaps(book.OrderUnknown, wanted)
+	var problem *Problem
+	result.PermanentlyDisallowed, problem = permanentLosses(book, wanted)
+	return result, problem
+}
+
+func (d *Data) gaps(list []tax.Gap, wanted func(account string) bool) []answer.IncompleteSale {
+	var gaps []answer.IncompleteSale
+	for _, gap := range list {
 		if !wanted(gap.Account) {
 			continue
 		}
 		t := &d.transactions[gap.Row]
-		result.IncompleteHistory = append(result.IncompleteHistory,
-			answer.IncompleteSale{Date: gap.Date.String(), Account: gap.Account,
-				Ticker: gap.Ticker, Shares: amount(gap.Quantity), Why: gap.Why, LotID: t.LotID,
-				Record: sourcePosition(t.Source)})
+		gaps = append(gaps, answer.IncompleteSale{Date: gap.Date.String(), Account: gap.Account,
+			Ticker: gap.Ticker, Shares: amount(gap.Quantity), Why: gap.Why, LotID: t.LotID,
+			Record: sourcePosition(t.Source)})
 	}
-	var problem *Problem
-	result.PermanentlyDisallowed, problem = permanentLosses(book, wanted)
-	return result, problem
+	return gaps
 }
 
 // addCandidates adds the lots that could be sold to the result. Losses are negative there.
@@ -528,10 +608,6 @@ func (d *Data) addCoverage(result *answer.HarvestResult, book *tax.Book, found *
 	}
 	for _, p := range found.NotHeld {
 		result.LotsNotHeld = append(result.LotsNotHeld, difference(p))
-	}
-	for _, l := range d.LeftOut {
-		result.LeftOut = append(result.LeftOut, answer.SkippedRecord{File: l.File, Line: l.Line,
-			Why: l.Why})
 	}
 }
 

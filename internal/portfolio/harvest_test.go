@@ -181,7 +181,8 @@ date,ticker,close
 	checkFields(t, lot, map[string]string{
 		"account": `"brk"`, "ticker": `"W"`, "lot_date": `"2026-03-11"`,
 		"holding_start": `"2026-01-15"`, "quantity": "6.5",
-		"basis_total": "329.0625", "basis_adjustment": "127.5625", "lot_id": `"mine"`})
+		"basis_total": "329.0625", "gain": "60.9375", "price": "60", "long_term_from": `"2027-01-15"`, // 6.5 × 60 − 329.0625
+		"basis_adjustment": "127.5625", "lot_id": `"mine"`})
 }
 
 func checkFields(t *testing.T, got map[string]json.RawMessage, want map[string]string) {
@@ -258,7 +259,8 @@ func TestCoverage(t *testing.T) {
 		{"a quarter by value", moved + "2026-01-02,,transfer,A,30,,,,,brk,,,,\n" + pricesOfA, 25.0,
 			25.0, []string{"warning lots_missing", "warning low_coverage",
 				"warning incomplete_history"}},
-		{"sold years ago without buys", sold + pricesOfA, 100.0, 100.0, none},
+		{"sold years ago without buys", sold + pricesOfA, 100.0, 100.0,
+			append([]string{"warning carryover_unknown"}, none...)},
 		// A gap in the IRA does not count as a position, but is reported.
 		{"ira", rows("2026-01-02,ira,sell,A,30,10,,,"), 100.0, 100.0, none},
 	} {
@@ -428,7 +430,7 @@ func TestRecordsNotUnderstood(t *testing.T) {
 	}
 	if keys := slices.Sorted(maps.Keys(decode(t, d.SuggestTaxLossHarvest(context.Background(),
 		HarvestQuery{Format: "report"}).JSON))); !slices.Equal(keys,
-		[]string{"file_path", "format", "report", "status"}) {
+		[]string{"file_path", "flags", "format", "report", "status"}) {
 		t.Errorf("a report has the keys %v", keys)
 	}
 }

@@ -30,6 +30,10 @@ type ImportOptions struct {
 	// left-out.csv, so that later answers can warn of them. Without it they are a problem, because
 	// the lots would be wrong.
 	LeaveOut bool
+	// OpenLots opens lots for the positions of a list that have none. BoughtBy is a day by which all
+	// of their shares were bought, for a list without the days of purchase.
+	OpenLots bool
+	BoughtBy string
 }
 
 // ImportReport is the result of an import.
@@ -127,8 +131,8 @@ func (d *Desk) openImport(name, account string, ids identity) ([]byte, *Data, er
 	return text, data, nil
 }
 
-// importOptions returns the options for reading a file of an account, which may be empty: a
-// broker's file that names no account must be of the only one.
+// importOptions returns the options for reading a file of an account. If account is empty and the
+// portfolio has a single account, a broker's file that names no account belongs to that one.
 func (d *Data) importOptions(account string) *importer.Options {
 	if account == "" && len(d.Rules.Accounts) == 1 {
 		account = d.Rules.Accounts[0].ID
@@ -237,6 +241,11 @@ func (d *Desk) compare(data *Data, imported *importer.Import) (*ImportReport, *P
 		}
 		report.New = append(report.New, imported.Rows[i])
 	}
+	if coins := data.unlistedCoins(report.New); len(coins) > 0 {
+		report.Notes = append(report.Notes, fmt.Sprintf(
+			"add %s to crypto in portfolio.yaml: without that, wash-sale rules are applied",
+			text.JoinSome(coins, 10)))
+	}
 	if problem := data.addRows("", &importer.Import{Format: imported.Format,
 		Rows: report.New}); problem != nil {
 		return nil, problem
@@ -250,6 +259,20 @@ func (d *Desk) compare(data *Data, imported *importer.Import) (*ImportReport, *P
 	}
 	_, problem = data.build(day)
 	return report, problem
+}
+
+// unlistedCoins returns the tickers of rows that look like a pair with the dollar and are not among
+// the configured cryptocurrencies.
+func (d *Data) unlistedCoins(rows []importer.Row) []string {
+	var coins []string
+	for i := range rows {
+		ticker := rows[i].Ticker
+		if strings.HasSuffix(ticker, "-USD") && !slices.Contains(d.Rules.Crypto, ticker) &&
+			!slices.Contains(coins, ticker) {
+			coins = append(coins, ticker)
+		}
+	}
+	return coins
 }
 
 // nameSeparator separates the format and the name of the original file in the name of an imported

@@ -317,3 +317,16 @@ func TestImportIntoTheWrongAccount(t *testing.T) {
 	imports(t, d, outside(t, "s.csv", nameless), ImportOptions{Account: "brk", KeepTwins: true},
 		"schwab: 3 new, 0 known, 1 skipped, transactions/schwab-s-2.csv")
 }
+
+// TestImportUnlistedCoins: wash-sale rules would apply to a coin that is not among the usual ones.
+func TestImportUnlistedCoins(t *testing.T) {
+	const head = "Timestamp,Transaction Type,Asset,Quantity Transacted,Spot Price Currency,Subtotal,Total\n"
+	d := desk(t, folder(t, household))
+	file := outside(t, "coinbase.csv", head+"2026-03-24T22:14:05Z,Buy,BTC,1,USD,$50.00,$50.00\n"+
+		"2026-03-25T22:14:05Z,Buy,ZEC,1,USD,$50.00,$50.00\n")
+	report := imports(t, d, file, ImportOptions{Account: "brk"},
+		"coinbase: 2 new, 0 known, 0 skipped, transactions/coinbase.csv")
+	if len(report.Notes) != 1 || !strings.HasPrefix(report.Notes[0], "add ZEC-USD to crypto") {
+		t.Errorf("%q", report.Notes)
+	}
+}

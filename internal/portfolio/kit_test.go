@@ -197,3 +197,8 @@ func wantEqual(t testing.TB, want, got any, opts ...cmp.Option) {
 		t.Errorf("want -, got +\n%s", diff)
 	}
 }
+
+// replaced returns a text in which names are replaced by texts.
+func replaced(text string, pairs ...string) string {
+	return strings.NewReplacer(pairs...).Replace(text)
+}

@@ -7,9 +7,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"signalbox/internal/durable"
+	"signalbox/internal/lazy"
+	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/portfolio/importer"
+	"signalbox/internal/portfolio/tax"
 )
 
 // leftOutFile lists the records that imports left out. Every answer warns of them until their lines
@@ -82,4 +86,83 @@ func (d *Desk) saveLeftOut(known []LeftOut, file string, skipped []importer.Skip
 		return fmt.Errorf("format %s: %w", leftOutFile, err)
 	}
 	return durable.Replace(filepath.Join(d.dir, leftOutFile), text.Bytes(), 0o600)
+}
+
+// namedTickers is the records that moved shares and are not among the transactions, and the tickers
+// that they name.
+type namedTickers struct {
+	leftOut, notUnderstood []answer.SkippedRecord
+	unknown                map[string]bool
+}
+
+// namedTickers finds the tickers of the portfolio in the records that are missing: what a spin-off,
+// an exchange or an assignment did to their lots is not known. A word of a description that looks
+// like a ticker counts too, because no answer is better than a wrong number.
+func (d *Data) namedTickers() namedTickers {
+	named := namedTickers{unknown: make(map[string]bool)}
+	var known map[string]bool
+	tickers := func(why, record string) []string {
+		if known == nil {
+			known = make(map[string]bool)
+			for i := range d.transactions {
+				known[d.transactions[i].Ticker], known[d.transactions[i].NewTicker] = true, true
+			}
+		}
+		found := tickersIn(why, record, known)
+		for _, ticker := range found {
+			named.unknown[ticker] = true
+		}
+		return found
+	}
+	for _, l := range d.LeftOut {
+		named.leftOut = append(named.leftOut, answer.SkippedRecord{File: l.File, Line: l.Line,
+			Why: l.Why, Tickers: tickers(l.Why, l.Record)})
+	}
+	for _, source := range d.Sources {
+		for _, s := range source.Skipped {
+			if s.Shares {
+				named.notUnderstood = append(named.notUnderstood,
+					answer.SkippedRecord{File: source.Name, Line: s.Line, Why: s.Why,
+						Tickers: tickers(s.Why, s.Text)})
+			}
+		}
+	}
+	return named
+}
+
+var (
+	optionInRecord = lazy.Regexp(`(?i)\b(call|put)\b|[0-9] [CP]\b|[0-9]{6}[CP][0-9]`)
+	assigned       = lazy.Regexp(`(?i)assign|OASGN`)
+	optionWord     = lazy.Regexp(`^([A-Z.]{1,6})[0-9]{6}[CP][0-9.]+$`)
+)
+
+// tickersIn returns the known tickers that a record names, sorted. A written option does not change
+// the lots of its shares until it is assigned.
+func tickersIn(why, record string, known map[string]bool) []string {
+	if why == importer.WhyShort && optionInRecord().MatchString(record) &&
+		!assigned().MatchString(record) {
+		return nil
+	}
+	found := make(map[string]bool)
+	for _, word := range strings.FieldsFunc(record, func(r rune) bool {
+		return !(r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("./-", r))
+	}) {
+		word = strings.ReplaceAll(strings.Trim(word, "./-"), "/", ".")
+		if m := optionWord().FindStringSubmatch(word); m != nil {
+			found[m[1]] = known[m[1]]
+		}
+		if symbol, option := tax.OptionSymbol(word); option {
+			word = symbol
+		}
+		found[word] = known[word]
+	}
+	var list []string
+	for word, is := range found {
+		if is {
+			list = append(list, word)
+		}
+	}
+	slices.Sort(list)
+	return list
 }

@@ -315,10 +315,17 @@ func (a *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 	*t = tax.Transaction{Action: row.Action, Account: row.Account, Ticker: row.Ticker,
 		LotID: row.LotID, ToAccount: row.ToAccount,
 		Quantity: row.Quantity, Price: row.Price, Fees: row.Fees, Ratio: row.Ratio,
-		DonorBasis: row.DonorBasis, Value: row.Value, Source: row.Source}
+		DonorBasis: row.DonorBasis, Value: row.Value, Source: row.Source,
+		NewTicker: row.NewTicker, BasisFraction: row.BasisFraction, NewPrice: row.NewPrice}
 	var err error
 	if t.Date, err = tax.ParseDate(row.Date); err == nil && row.DonorDate != "" {
 		t.DonorDate, err = tax.ParseDate(row.DonorDate)
+	}
+	if err == nil && row.Time != "" {
+		t.Time, err = tax.ParseClock(row.Time)
+	}
+	if err == nil && row.ClosedLots != "" {
+		t.Lots, err = importer.ParseClosedLots(row.ClosedLots)
 	}
 	if err != nil {
 		return malformed(row.Source, err)
@@ -331,7 +338,8 @@ func (a *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 		problem.Text = sourcePosition(row.Source) + ": " + problem.Text
 		return problem
 	}
-	for _, amount := range []*Decimal{&t.Price, &t.Fees, &t.DonorBasis, &t.Value} {
+	for _, amount := range []*Decimal{&t.Price, &t.Fees, &t.DonorBasis, &t.Value,
+		&t.NewPrice} {
 		if *amount, err = amount.Mul(rate); err != nil {
 			return problemf(NotComputable, "check the amounts of the row and the rate",
 				"%s: an amount in dollars cannot be computed: %s", sourcePosition(row.Source),

@@ -1,6 +1,7 @@
 // Package portfolio answers questions about the portfolio in a folder: whether to exit a position
-// (check_exit_signals), which losses to harvest (suggest_tax_loss_harvest), and which lots are
-// open. It also imports brokers' files into the folder.
+// (check_exit_signals), which losses to harvest (suggest_tax_loss_harvest), what a sale would do
+// (simulate_sale), what a year's sales realized (realized_gains), and which lots are open. It also
+// imports brokers' files into the folder.
 //
 // The folder contains portfolio.yaml, transactions, prices and, for other currencies, fx.csv;
 // docs/reference/portfolio-files.md describes them. Each question reads the whole folder and
@@ -76,6 +77,9 @@ const (
 	FileNotSaved   = "file_not_saved"
 	LooksKnown     = "possible_duplicates"
 	NotUnderstood  = "records_not_understood"
+
+	IncompleteHistory = "incomplete_history"
+	UnknownBox        = "unknown_box"
 )
 
 func problemf(kind, hint, format string, args ...any) *Problem {

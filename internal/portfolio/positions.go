@@ -13,9 +13,10 @@ import (
 	"signalbox/internal/durable"
 	"signalbox/internal/portfolio/importer"
 	"signalbox/internal/portfolio/tax"
+	"signalbox/internal/text"
 )
 
-const positionsHint = "correct the file; its columns are account,ticker,quantity and optionally date,price, or those of your broker"
+const positionsHint = "correct the file; its columns are account,ticker,quantity and optionally date,price,basis, or those of your broker"
 
 // loadPositions reads the list of positions: the file that portfolio.yaml names, or positions.csv
 // if there is one.
@@ -105,6 +106,13 @@ func (d *Data) held(book *tax.Book) (map[tax.Position]Decimal, *Problem) {
 		if useRecords(p) {
 			continue
 		}
+		for _, t := range rows {
+			if t.NewTicker != "" {
+				return nil, problemf(NotComputable, "import a newer list of positions",
+					"the positions of %s are from %s, before %s %s on %s", p.Account,
+					listed[p.Account], t.Ticker, corporate(t), t.Date)
+			}
+		}
 		one := map[string]Decimal{p.Account: held[p]}
 		sortForTax(rows)
 		for _, t := range rows {
@@ -126,11 +134,16 @@ func (d *Data) tradedBetween(listed map[string]tax.Date,
 	for i := range d.transactions {
 		t := &d.transactions[i]
 		for account, day := range listed {
-			concerns := t.Account == account || t.ToAccount == account || t.Action == tax.Split &&
+			concerns := t.Account == account || t.ToAccount == account || corporate(t) != "" &&
 				t.Account == ""
-			if concerns && t.Date > min(day, on) && t.Date <= max(day, on) {
-				p := tax.Position{Account: account, Ticker: t.Ticker}
-				traded[p] = append(traded[p], t)
+			if !concerns || t.Date <= min(day, on) || t.Date > max(day, on) {
+				continue
+			}
+			for _, ticker := range []string{t.Ticker, t.NewTicker} {
+				if ticker != "" {
+					p := tax.Position{Account: account, Ticker: ticker}
+					traded[p] = append(traded[p], t)
+				}
 			}
 		}
 	}
@@ -141,15 +154,21 @@ func (d *Data) tradedBetween(listed map[string]tax.Date,
 type PositionsReport struct {
 	Positions []importer.Holding
 	Skipped   []importer.Skipped
+	// Opened are the lots that were opened, and OpenedIn the file with them.
+	Opened   []importer.Row
+	OpenedIn string
+	// Notes list the lots that were not opened, and why.
+	Notes []string
 	// Written is the file with the positions, relative to the folder; empty if nothing was written.
 	Written string
 }
 
 // ImportPositions reads a broker's list of positions and writes it to positions.csv. Positions of
-// other accounts in that file are kept. The error is a *[Problem], or a *signalbox.Error if the
+// other accounts in that file are kept. With OpenLots, it also writes a file of transactions with the
+// lots that are missing. The error is a *[Problem], or a *signalbox.Error if the
 // file does not exist.
 func (d *Desk) ImportPositions(name string, opts ImportOptions) (*PositionsReport, error) {
-	text, data, err := d.openImport(name, opts.Account, ifNeeded)
+	content, data, err := d.openImport(name, opts.Account, ifNeeded)
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +177,15 @@ func (d *Desk) ImportPositions(name string, opts ImportOptions) (*PositionsRepor
 			"remove positions from portfolio.yaml, or replace that file",
 			"portfolio.yaml has the positions in %s", file)
 	}
-	found, problem := data.readPositions(filepath.Base(name), text, opts.Account)
+	found, problem := data.readPositions(filepath.Base(name), content, opts.Account)
 	if problem != nil {
 		return nil, problem
 	}
 	report := &PositionsReport{Positions: found.Holdings, Skipped: found.Skipped}
+	opened, problem := d.openingLots(data, report, opts)
+	if problem != nil {
+		return nil, problem
+	}
 	if opts.DryRun {
 		return report, nil
 	}
@@ -183,7 +206,48 @@ func (d *Desk) ImportPositions(name string, opts ImportOptions) (*PositionsRepor
 			"the positions cannot be written: %v", withoutPath(err))
 	}
 	report.Written = config.PositionsFile
+	if opened != nil {
+		if report.OpenedIn, err = d.add(ownFormat, "opening-lots.csv", opened); err != nil {
+			return nil, problemf(FileNotSaved, "check that you may write there",
+				"the lots cannot be written: %v", withoutPath(err))
+		}
+	}
 	return report, nil
+}
+
+// openingLots adds the lots that a list opens to the report, and returns them as signalbox CSV. The
+// portfolio with them must have no problem.
+func (d *Desk) openingLots(data *Data, report *PositionsReport,
+	opts ImportOptions) ([]byte, *Problem) {
+	if !opts.OpenLots {
+		return nil, nil
+	}
+	var boughtBy tax.Date
+	if opts.BoughtBy != "" {
+		var err error
+		if boughtBy, err = tax.ParseDate(opts.BoughtBy); err != nil {
+			return nil, problemf(BadArgument, "write it as 2024-01-31",
+				"--bought-by %q is not a date", text.Shorten(opts.BoughtBy, 40))
+		}
+	}
+	day, problem := d.day("", "")
+	if problem != nil {
+		return nil, problem
+	}
+	report.Opened, report.Notes, problem = data.openingRows(report.Positions, day, boughtBy)
+	if problem != nil || len(report.Opened) == 0 {
+		return nil, problem
+	}
+	written, err := importer.Format(report.Opened)
+	if err != nil {
+		return nil, problemf(MalformedFile, positionsHint, "%v", err)
+	}
+	if problem := data.addRows("", &importer.Import{Format: ownFormat,
+		Rows: report.Opened}); problem != nil {
+		return nil, problem
+	}
+	_, problem = data.build(day)
+	return written, problem
 }
 
 // mergeHoldings adds up entries of the same position: brokers list cash and margin shares of one
@@ -199,8 +263,14 @@ func mergeHoldings(list []importer.Holding) []importer.Holding {
 			merged = append(merged, h)
 			continue
 		}
+		merged[i].Acquired = ""
 		if sum, err := merged[i].Quantity.Add(h.Quantity); err == nil {
 			merged[i].Quantity = sum
+		}
+		if merged[i].Basis == nil || h.Basis == nil {
+			merged[i].Basis = nil
+		} else if sum, err := merged[i].Basis.Add(*h.Basis); err == nil {
+			merged[i].Basis = &sum
 		}
 	}
 	return merged

@@ -165,14 +165,16 @@ func (p price) checkSplit(ticker string, split, on tax.Date) *Problem {
 	return problemf(MissingPrice,
 		fmt.Sprintf("add to a file in %s, below its header date,ticker,close: %s,%s,CLOSE",
 			pricesFolder, on, ticker),
-		"the last price of %s is from %s, before its split on %s", ticker, p.date, split)
+		"the last price of %s is from %s, before its split or spin-off on %s", ticker, p.date, split)
 }
 
-// splits returns the day of the last split of each ticker, up to a day.
+// splits returns the day of the last split or spin-off of each ticker, up to a day: prices from
+// before it are for other shares.
 func (d *Data) splits(on tax.Date) map[string]tax.Date {
 	last := make(map[string]tax.Date)
 	for i := range d.transactions {
-		if t := &d.transactions[i]; t.Action == tax.Split && t.Date <= on {
+		if t := &d.transactions[i]; (t.Action == tax.Split || t.Action == tax.SpinOff) &&
+			t.Date <= on {
 			last[t.Ticker] = max(last[t.Ticker], t.Date)
 		}
 	}

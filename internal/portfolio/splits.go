@@ -16,7 +16,7 @@ const splitDays = 10
 func (d *Data) checkSplits(on tax.Date) *Problem {
 	rows := make(map[string][]*tax.Transaction)
 	for i := range d.transactions {
-		if t := &d.transactions[i]; t.Action == tax.Split && t.Account != "" && t.Date <= on {
+		if t := &d.transactions[i]; corporate(t) != "" && t.Account != "" && t.Date <= on {
 			rows[t.Ticker] = nil
 		}
 	}
@@ -41,44 +41,68 @@ func (d *Data) checkSplits(on tax.Date) *Problem {
 	}
 	slices.Sort(found)
 	return problemf(MissingSplit,
-		"add the split to the other account, or write it once without an account, for all of them",
+		"add the row to the other account, or write it once without an account, for all of them",
 		"%s%s", found[0], andMore(len(found)-1))
 }
 
 // sortForTax sorts rows as the tax rules do: by date, and splits before the trades of the same day.
 func sortForTax(rows []*tax.Transaction) {
 	after := func(t *tax.Transaction) int {
-		if t.Action == tax.Split {
+		switch {
+		case t.Action == tax.Split:
 			return 0
+		case corporate(t) != "":
+			return 1
 		}
-		return 1
+		return 2
 	}
 	slices.SortStableFunc(rows, func(a, b *tax.Transaction) int {
 		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(after(a), after(b)))
 	})
 }
 
-// unevenSplit describes a split that is missing in an account. Rows are the sorted rows of one
+// corporate describes what a split, spin-off or exchange did to a ticker. It returns nothing for
+// other rows.
+func corporate(t *tax.Transaction) string {
+	switch t.Action {
+	case tax.Split:
+		return "was split"
+	case tax.SpinOff:
+		return "had a spin-off"
+	case tax.Exchange:
+		return "was exchanged"
+	}
+	return ""
+}
+
+// unevenSplit describes a split, spin-off or exchange that is missing in an account. Rows are the sorted rows of one
 // ticker.
 func unevenSplit(rows []*tax.Transaction) string {
-	days := make(map[string][]tax.Date) // days of splits by account
+	type place struct {
+		account string
+		action  tax.Action
+	}
+	days := make(map[place][]tax.Date)
 	for _, t := range rows {
-		if t.Action == tax.Split {
-			days[t.Account] = append(days[t.Account], t.Date)
+		if corporate(t) != "" {
+			p := place{t.Account, t.Action}
+			days[p] = append(days[p], t.Date)
 		}
 	}
-	near := func(account string, day tax.Date) bool {
-		return slices.ContainsFunc(append(slices.Clone(days[account]), days[""]...),
+	near := func(account string, action tax.Action, day tax.Date) bool {
+		return slices.ContainsFunc(append(slices.Clone(days[place{account, action}]),
+			days[place{"", action}]...),
 			func(d tax.Date) bool {
 				return max(d, day)-min(d, day) <= splitDays
 			})
 	}
 	held := make(map[string]Decimal)
 	for _, t := range rows {
-		if t.Action == tax.Split && t.Account != "" {
+		if what := corporate(t); what != "" && t.Account != "" {
 			for account, shares := range held {
-				if shares.IsPos() && !near(account, t.Date) {
-					return fmt.Sprintf("was split on %s in account %s, and not in %s, which held it", t.Date, t.Account, account)
+				if shares.IsPos() && !near(account, t.Action, t.Date) {
+					return fmt.Sprintf("%s on %s in account %s, and not in %s, which held it", what,
+						t.Date, t.Account, account)
 				}
 			}
 		}

@@ -29,6 +29,13 @@ type Overview struct {
 	// the harvest failed.
 	Calendar []CalendarRow
 	Lots     []Lot
+	// Today is what can be done today, and Saves what selling all lots that are clean today does to
+	// the year, nil if nothing is.
+	Today []TodayRow
+	Saves *answer.YearEffect
+	// Positions are the broker's, compared with the lots. They are empty if there is no list, or if
+	// it has a later day.
+	Positions []CheckedPosition
 	// ExitTickers are the tickers with exit rules, as in portfolio.yaml.
 	ExitTickers []string
 	// Accounts are the taxable accounts, and Sources the files and formats, that a [HarvestQuery]
@@ -48,7 +55,15 @@ func (d *Desk) Overview(ctx context.Context, q HarvestQuery) (*Overview, error) 
 		return nil, problem
 	}
 	o := &Overview{Harvest: data.harvestResult(q, opts, day)}
-	o.Calendar = Calendar(o.Harvest)
+	o.Calendar, o.Today = Calendar(o.Harvest), Today(o.Harvest)
+	if o.Saves, problem = data.cleanToday(o.Harvest, day); problem != nil {
+		return nil, problem
+	}
+	if len(data.Positions) > 0 {
+		if o.Positions, problem = data.reconcile(day); problem != nil {
+			return nil, problem
+		}
+	}
 	if o.Lots, problem = data.lots(LotsQuery{}, day); problem != nil {
 		return nil, problem
 	}
@@ -132,6 +147,121 @@ func (d *Desk) Position(ctx context.Context, q ExitQuery) (*PositionView, error)
 	return v, nil
 }
 
+// TodayRow is what can be done with a ticker today. Losses are negative, and for selling each lot
+// alone.
+type TodayRow struct {
+	Ticker   string
+	Accounts []string
+	// Clean is the loss of the lots that can be sold today without a wash sale.
+	Clean     Amount
+	CleanLots int
+	// Later is the loss of the others, from From for the first to Until for the last of them.
+	Later       Amount
+	LaterLots   int
+	From, Until string
+	// Disallowed and Permanent describe the worst sale of one lot today.
+	Disallowed, Permanent Amount
+	// DoNotBuyBefore is until when not to buy it, if it is sold today.
+	DoNotBuyBefore string
+	// Replacements are what the user's list offers to buy instead until then.
+	Replacements []string
+	// Reinvestment is the next expected one that would make a wash sale.
+	Reinvestment string
+	// LongTerm is the next day on which a loss of it becomes long-term.
+	LongTerm string
+}
+
+// Add adds the losses and lots of another row.
+func (t *TodayRow) Add(row *TodayRow) {
+	t.Clean.Decimal, _ = t.Clean.Add(row.Clean.Decimal)
+	t.Later.Decimal, _ = t.Later.Add(row.Later.Decimal)
+	t.CleanLots, t.LaterLots = t.CleanLots+row.CleanLots, t.LaterLots+row.LaterLots
+	t.Until = max(t.Until, row.Until)
+	if t.From == "" || row.From != "" && row.From < t.From {
+		t.From = row.From
+	}
+}
+
+// Today returns what can be done today, the largest clean losses first. It is empty if wash sales
+// were not checked, because then it is not known.
+func Today(r answer.HarvestResult) []TodayRow {
+	if r.Metadata.WashSalesNotChecked {
+		return nil
+	}
+	var rows []TodayRow
+	at := make(map[string]int)
+	for i := range r.Candidates {
+		c := &r.Candidates[i]
+		n, seen := at[c.Ticker]
+		if !seen {
+			n = len(rows)
+			at[c.Ticker], rows = n, append(rows, TodayRow{Ticker: c.Ticker})
+		}
+		row := &rows[n]
+		if !slices.Contains(row.Accounts, c.AccountID) {
+			row.Accounts = append(row.Accounts, c.AccountID)
+		}
+		sum, lots := &row.Clean, &row.CleanLots
+		if !c.CleanToday(r) {
+			sum, lots = &row.Later, &row.LaterLots
+			row.Until = max(row.Until, c.CleanDate)
+			if row.From == "" || c.CleanDate < row.From {
+				row.From = c.CleanDate
+			}
+		}
+		*lots++
+		// The sum of all losses was computed before, so these are not too large.
+		sum.Decimal, _ = sum.Add(c.UnrealizedLoss.Decimal)
+		row.Disallowed = answer.Larger(row.Disallowed, c.DisallowedLoss)
+		row.Permanent = answer.Larger(row.Permanent, c.PermanentLoss)
+		if c.HoldingPeriod == "short_term" && (row.LongTerm == "" || c.LongTermFrom < row.LongTerm) {
+			row.LongTerm = c.LongTermFrom
+		}
+	}
+	for _, d := range r.DoNotBuyBefore {
+		if n, sold := at[d.Ticker]; sold {
+			rows[n].DoNotBuyBefore, rows[n].Replacements = d.Date, d.Replacements
+		}
+	}
+	for _, e := range r.ExpectedReinvestments {
+		if n, sold := at[e.Ticker]; sold && e.Restricted && (rows[n].Reinvestment == "" ||
+			e.Next < rows[n].Reinvestment) {
+			rows[n].Reinvestment = e.Next
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b TodayRow) int {
+		return cmp.Or(a.Clean.Cmp(b.Clean.Decimal), a.Later.Cmp(b.Later.Decimal))
+	})
+	return rows
+}
+
+// cleanToday returns what selling all lots that are clean today does to the year. A lot that is
+// clean alone is clean together with others too: what is sold on that day replaces nothing.
+func (d *Data) cleanToday(r answer.HarvestResult, day tax.Date) (*answer.YearEffect, *Problem) {
+	var o answer.SaleOutcome
+	var n sums
+	account := ""
+	for i := range r.Candidates {
+		if c := &r.Candidates[i]; c.CleanToday(r) {
+			into := &o.ShortTerm.Decimal
+			if c.HoldingPeriod == "long_term" {
+				into = &o.LongTerm.Decimal
+			}
+			n.add(into, c.UnrealizedLoss.Decimal)
+			account = c.AccountID
+		}
+	}
+	a, known := d.account(account)
+	if !known || n.err != nil {
+		return nil, nil
+	}
+	book, problem := d.build(day)
+	if problem != nil {
+		return nil, problem
+	}
+	return d.yearEffect(book, o, a)
+}
+
 // CalendarRow is when a ticker may be sold at a loss, and bought, without a wash sale. Dates are as
 // in the result; empty ones mean that there is no restriction.
 type CalendarRow struct {
@@ -145,7 +275,11 @@ type CalendarRow struct {
 	// BuyFrom is the first day on which a purchase does no harm after past losses, and
 	// BuyFromIfSold if the candidates are sold on the day of the question.
 	BuyFrom, BuyFromIfSold string
-	Windows                []Window
+	// LongTerm is the next day on which a loss of it becomes long-term, and Reinvestments are the
+	// next ones that are expected.
+	LongTerm      string
+	Reinvestments []answer.ExpectedReinvestment
+	Windows       []Window
 }
 
 // Window is the 61 days around a trade in which a trade of the other kind makes a wash sale.
@@ -186,6 +320,10 @@ func Calendar(r answer.HarvestResult) []CalendarRow {
 	for i := range r.Candidates {
 		c := row(r.Candidates[i].Ticker)
 		c.Candidate = true
+		if from := r.Candidates[i].LongTermFrom; r.Candidates[i].HoldingPeriod == "short_term" &&
+			(c.LongTerm == "" || from < c.LongTerm) {
+			c.LongTerm = from
+		}
 	}
 	for _, w := range r.WashSaleWarnings {
 		c := row(w.Ticker)
@@ -214,6 +352,11 @@ func Calendar(r answer.HarvestResult) []CalendarRow {
 			Shares: w.DisallowedShares})
 		for _, p := range w.Replacements {
 			c.add(WindowPurchase, p.Date, p)
+		}
+	}
+	for _, e := range r.ExpectedReinvestments {
+		if c := rows[e.Ticker]; c != nil {
+			c.Reinvestments = append(c.Reinvestments, e)
 		}
 	}
 	list := make([]CalendarRow, 0, len(rows))

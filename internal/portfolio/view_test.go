@@ -111,3 +111,26 @@ func TestExists(t *testing.T) {
 		t.Error("a portfolio is a folder with portfolio.yaml")
 	}
 }
+
+// TestTodaySavesSection1211: a loss of $100 is clean today. It is deducted at the rate for short-term
+// gains and that of the state: 100 × (24 % + 5 %) = $29. IRA lots have a gain too, which is not taxed.
+func TestTodaySavesSection1211(t *testing.T) {
+	const rates = `
+-- portfolio.yaml --
+accounts: [{id: brk}, {id: ira, kind: ira}]
+tax_rates: {short_term: 0.24, long_term: 0.15, state: 0.05}
+-- transactions/ira.csv --
+` + header + "2026-05-10,ira,buy,SLV,1,8,,,\n"
+	o, err := desk(t, folder(t, plain, rates)).Overview(t.Context(), HarvestQuery{})
+	must.Succeed(t, err)
+	wantEqual(t, []TodayRow{{Ticker: "SLV", Accounts: []string{"brk"}, Clean: answer.Whole(-100),
+		CleanLots: 1, DoNotBuyBefore: "2026-08-01"}}, o.Today, cmp.Comparer(answer.Amount.Equal))
+	if o.Saves == nil || o.Saves.Tax == nil || o.Saves.Tax.String() != "-29" {
+		t.Errorf("saves %+v", o.Saves)
+	}
+	var gains []string
+	for _, l := range o.Lots {
+		gains = append(gains, l.Account+" "+l.Gain.String()+" "+l.LongTermFrom)
+	}
+	wantEqual(t, []string{"brk -100 2026-01-11", "ira 2 2027-05-11"}, gains)
+}

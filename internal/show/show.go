@@ -46,6 +46,14 @@ func Dollars(micros int64) string {
 	return fmt.Sprintf("$%.2f", float64(micros)/1e6)
 }
 
+// Sum marks an amount to which something that is not known must be added: "$1.20 + unknown".
+func Sum(amount string, unknown int64) string {
+	if unknown > 0 {
+		return amount + " + unknown"
+	}
+	return amount
+}
+
 // OneLine returns escaped text on one line, with spaces for line ends.
 func OneLine(s string) string {
 	return text.Printable(strings.TrimSpace(strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ",

@@ -65,7 +65,7 @@ func (s *DiffScan) Notice() string {
 		Count(s.lines, "line"), places)
 }
 
-// look looks at what there is of the current line.
+// look examines the part of the current line that was read.
 func (s *DiffScan) look(ended bool) {
 	line := s.line
 	if ended {

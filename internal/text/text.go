@@ -153,3 +153,18 @@ func LastLine(text string) string {
 	text = strings.TrimRight(text, " \t\r\n")
 	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }
+
+// ShellWord returns a word for a command line that people copy into a shell: in quotes if the shell
+// would take it for anything else, and never as a flag.
+func ShellWord(s string) string {
+	if strings.HasPrefix(s, "-") {
+		s = "./" + s
+	}
+	special := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./+,:@%", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, special) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -100,3 +100,14 @@ func TestWithArticle(t *testing.T) {
 		}
 	}
 }
+
+func TestShellWord(t *testing.T) {
+	for word, want := range map[string]string{"plans/sprint-2.md": "plans/sprint-2.md",
+		"Wörter.md": "Wörter.md", "my plan.md": "'my plan.md'", "it's.md": `'it'\''s.md'`,
+		"$(reboot).md": "'$(reboot).md'", "a\nb": "'a\nb'", "-x.md": "./-x.md", "": "''",
+		"~/plan.md": "'~/plan.md'"} {
+		if got := ShellWord(word); got != want {
+			t.Errorf("%q: %s, want %s", word, got, want)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-// Package portfolios has the commands for portfolios: tax lots, losses to harvest, and exit
+// Package portfolios has the commands for portfolios: tax lots, losses to harvest, sales, and exit
 // signals.
 package portfolios
 
@@ -21,6 +21,10 @@ type PortfolioCommands struct {
 	Lots    portfolioLotsCommand    `cmd:"" help:"List the open tax lots."`
 	Exits   portfolioExitsCommand   `cmd:"" help:"Show whether to exit a position."`
 	Harvest portfolioHarvestCommand `cmd:"" help:"Show which losses you could harvest, and how much of them counts."`
+	Gains   portfolioGainsCommand   `cmd:"" help:"List the sales of a year as on Form 8949 and Schedule D."`
+
+	Simulate  portfolioSimulateCommand  `cmd:"" help:"Show what a sale would do to your taxes."`
+	Reconcile portfolioReconcileCommand `cmd:"" help:"Compare your broker's list of positions with your lots."`
 }
 
 func (PortfolioCommands) Help() string {

@@ -51,8 +51,10 @@ func (c *portfolioInitCommand) Run(p *cli.Program) error {
 
 type portfolioImportCommand struct {
 	cli.DataFlag
-	File    string `arg:"" help:"A broker's export: Schwab, Fidelity or Robinhood (CSV), Interactive Brokers Flex (XML), OFX or QFX; or signalbox CSV. With --positions, a CSV file of what the account holds."`
+	File    string `arg:"" help:"A broker's export: Schwab, Fidelity, Robinhood, Vanguard, E*TRADE, Coinbase or Interactive Brokers (CSV), Interactive Brokers Flex (XML), OFX or QFX; or signalbox CSV. With --positions, a CSV file of what the account holds."`
 	Holds   bool   `name:"positions" help:"The file is a list of positions. It replaces the positions of its accounts in positions.csv, with which the lots are compared."`
+	Open    bool   `name:"open-lots" help:"With --positions: open lots of what no transaction explains, with the cost basis of the list."`
+	Bought  string `name:"bought-by" placeholder:"DATE" help:"With --open-lots: all of these shares were bought by this day, at least a year before the list. For a list without a column acquired."`
 	Account string `placeholder:"ID" help:"The account, for a file that does not name one."`
 	DryRun  bool   `name:"dry-run" help:"Show what would be added, but write nothing."`
 	Keep    bool   `name:"keep-twins" help:"Add rows even if they look like transactions that were imported from another format."`
@@ -64,14 +66,15 @@ type portfolioImportCommand struct {
 func (portfolioImportCommand) Help() string {
 	return `Reads a file of transactions and writes those that the portfolio does not have yet to a new file in its transactions folder. The format is recognized by the content of the file. Importing a file twice, or one that overlaps an earlier one, adds nothing twice. If the file has a fault, it is refused with line and column, and nothing is written. To undo an import, delete the file that it wrote.
 
-With --positions, the file is a list of what an account holds, as brokers export it. Answers then report where the lots differ from it.
+With --positions, the file is a list of what an account holds, as brokers export it. Answers then report where the lots differ from it. With --open-lots, positions without lots get them: one for each entry with the day of its purchase (a column acquired), or one for a position whose shares were all bought by --bought-by.
 
 Examples:
 
     signalbox portfolio import --dry-run --rows schwab-2026.csv --account brk
     signalbox portfolio import activity.qfx
     signalbox portfolio import flex.xml --json
-    signalbox portfolio import --positions positions-2026-06-30.csv --account brk`
+    signalbox portfolio import --positions positions-2026-06-30.csv --account brk
+    signalbox portfolio import --positions positions.csv --account brk --open-lots --bought-by 2024-12-31`
 }
 
 // importedFile is the JSON answer.
@@ -106,6 +109,10 @@ type skippedRecord struct {
 
 func (c *portfolioImportCommand) Run(p *cli.Program) error {
 	p.Quiet = c.JSON
+	if (c.Open || c.Bought != "") && !c.Holds || c.Bought != "" && !c.Open {
+		return signalbox.CodeUsage.Errorf("use --positions FILE --open-lots --bought-by DATE",
+			"--open-lots needs --positions, and --bought-by needs --open-lots")
+	}
 	if c.Holds {
 		return c.importPositions(p)
 	}
@@ -133,8 +140,19 @@ func (c *portfolioImportCommand) Run(p *cli.Program) error {
 type importedPositions struct {
 	File      string             `json:"file"`
 	Positions []importedPosition `json:"positions"`
+	Opened    []openedLot        `json:"opened_lots,omitempty"`
+	OpenedIn  string             `json:"opened_in,omitempty"`
+	Notes     []string           `json:"notes,omitempty"`
 	Skipped   []skippedRecord    `json:"skipped"`
 	Written   string             `json:"written,omitempty"`
+}
+
+type openedLot struct {
+	Account  string `json:"account"`
+	Ticker   string `json:"ticker"`
+	Acquired string `json:"acquired"`
+	Quantity string `json:"quantity"`
+	Basis    string `json:"basis"`
 }
 
 type importedPosition struct {
@@ -147,7 +165,8 @@ type importedPosition struct {
 
 func (c *portfolioImportCommand) importPositions(p *cli.Program) error {
 	report, err := cli.Desk(p, c.DataFlag, cli.BoxFlag{}).ImportPositions(c.File,
-		portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun})
+		portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun, OpenLots: c.Open,
+			BoughtBy: c.Bought})
 	if err != nil {
 		return portfolio.WithCode(err)
 	}
@@ -156,12 +175,21 @@ func (c *portfolioImportCommand) importPositions(p *cli.Program) error {
 		answer.Positions = append(answer.Positions,
 			importedPosition{h.Source.Line, h.Date, h.Account, h.Ticker, h.Quantity.String()})
 	}
+	for _, r := range report.Opened {
+		answer.Opened = append(answer.Opened, openedLot{r.ToAccount, r.Ticker, r.DonorDate,
+			r.Quantity.String(), r.DonorBasis.String()})
+	}
+	answer.OpenedIn, answer.Notes = report.OpenedIn, report.Notes
 	for _, s := range report.Skipped {
 		answer.Skipped = append(answer.Skipped, skippedRecord{s.Line, s.Text, s.Why, s.Shares})
 	}
 	if c.JSON {
 		return p.PrintJSON(answer, "")
 	}
+	return c.printPositions(p, answer)
+}
+
+func (c *portfolioImportCommand) printPositions(p *cli.Program, answer importedPositions) error {
 	if c.Rows {
 		t := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "LINE\tDATE\tACCOUNT\tTICKER\tQUANTITY")
@@ -179,11 +207,21 @@ func (c *portfolioImportCommand) importPositions(p *cli.Program) error {
 	}
 	fmt.Fprintf(p.Out, "%s: %s, %d skipped\n", cli.Printable(c.File),
 		text.Count(len(answer.Positions), "position"), len(answer.Skipped))
-	if report.Written == "" {
+	for _, l := range answer.Opened {
+		fmt.Fprintf(p.Out, "  opens %s %s of %s in %s for %s\n", l.Quantity,
+			cli.Printable(l.Ticker), l.Acquired, cli.Printable(l.Account), l.Basis)
+	}
+	for _, note := range answer.Notes {
+		p.Notef("%s", note)
+	}
+	if answer.Written == "" {
 		p.Notef("nothing was written: this was a dry run")
 		return nil
 	}
-	fmt.Fprintf(p.Out, "written to %s\n", report.Written)
+	fmt.Fprintf(p.Out, "written to %s\n", answer.Written)
+	if answer.OpenedIn != "" {
+		fmt.Fprintf(p.Out, "lots written to %s\n", cli.Printable(answer.OpenedIn))
+	}
 	return nil
 }
 

@@ -1,4 +1,4 @@
-// Package answer composes the answers of the two portfolio tools for agents and people:
+// Package answer composes the answers of the portfolio tools for agents and people, such as
 // [ExitResult] → [ExitSnapshot] → flags for check_exit_signals, and [HarvestResult] →
 // [HarvestSnapshot] → flags for suggest_tax_loss_harvest, each also as a summary and as a report in
 // Markdown. It is pure. The names of fields and flags, severities, thresholds, the lengths of lists

@@ -23,9 +23,14 @@ type ExitResult struct {
 	RecommendedActions []ExitAction `json:"recommended_actions"`
 	Position           ExitPosition `json:"position"`
 	// Sizing is null unless a trade is recommended.
-	Sizing    *ExitSizing `json:"sizing"`
-	Price     *Amount     `json:"price"`
-	PriceDate string      `json:"price_date,omitempty"`
+	Sizing *ExitSizing `json:"sizing"`
+	// Sale is what the recommended sale does to taxes; nil if there is none, or if SaleUnknown says
+	// why it is not known.
+	Sale        *SaleOutcome `json:"sale,omitempty"`
+	SaleUnknown string       `json:"sale_unknown,omitempty"`
+
+	Price     *Amount `json:"price"`
+	PriceDate string  `json:"price_date,omitempty"`
 	// StopAboveMarket is true if a configured stop was not placed because it is not below the
 	// price.
 	StopAboveMarket bool `json:"stop_above_market"`
@@ -135,9 +140,12 @@ type ExitSnapshot struct {
 	// OptionPrice describes an option whose price and purchase seem to have different units.
 	OptionPrice string `json:"option_price"`
 	// SizeNote says why the quantity is not a usual one.
-	SizeNote  string `json:"size_note"`
-	ErrorKind string `json:"error_kind"`
-	ErrorHint string `json:"error_hint"`
+	SizeNote string `json:"size_note"`
+	// Sale describes what the recommended sale realizes, and SaleUnknown says why that is not known.
+	Sale        string `json:"sale"`
+	SaleUnknown string `json:"sale_unknown"`
+	ErrorKind   string `json:"error_kind"`
+	ErrorHint   string `json:"error_hint"`
 }
 
 // SignalSummary is a signal without its numbers.
@@ -205,6 +213,10 @@ func SnapshotExit(r ExitResult) (s ExitSnapshot) {
 	if r.Sizing != nil {
 		s.SellQuantity, s.SizeNote = r.Sizing.SellQuantity, r.Sizing.Note
 	}
+	if r.Sale != nil {
+		s.Sale = fmt.Sprintf("Selling %s %s %s", s.SellQuantity, s.Ticker, r.Sale)
+	}
+	s.SaleUnknown = text.Shorten(r.SaleUnknown, maxNote)
 	s.StopAboveMarket, s.StopNote = r.StopAboveMarket, r.StopNote
 	s.Verdict = s.Ticker + ": " + s.OverallAssessment
 	if r.TradeEligible && len(r.RecommendedActions) > 0 {

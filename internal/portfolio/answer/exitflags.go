@@ -34,6 +34,13 @@ func FlagsExit(s ExitSnapshot) []brief.Flag {
 		flags.add("trade_recommended", brief.Info,
 			"Recommended: sell %s shares (%s%% of position)", s.SellQuantity, formatWhole(percent))
 	}
+	if s.Sale != "" {
+		flags.add("sale_realizes", brief.Info, "%s", s.Sale)
+	}
+	if s.SaleUnknown != "" {
+		flags.add("sale_not_known", brief.Warning, "What the sale realizes is not known: %s",
+			s.SaleUnknown)
+	}
 	if s.StopAboveMarket {
 		flags.add("stop_above_market", brief.Warning, "%s", cmp.Or(s.StopNote,
 			"Configured stop is not below the market price — no stop order recommended"))

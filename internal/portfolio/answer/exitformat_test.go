@@ -73,7 +73,7 @@ func TestExitAgentErrorPropagation(t *testing.T) {
 		Error: "no prices"}, brief.FormatAgent, brief.Saved{})
 	const want = `{"status":"error","format":"agent","snapshot":{"ticker":"SLV","status":"error","verdict":"Exit signal check failed for SLV: no prices",` +
 		`"overall_assessment":"UNKNOWN","signal_count":0,"signals":[],"trade_eligible":false,"recommended_actions":[],"shares":0,"sell_quantity":0,` +
-		`"errored_rules":[],"stop_above_market":false,"stop_note":"","as_of":"","price_date":"","stale_price_days":0,"incomplete_history":false,"incomplete_record":"","option_price":"","size_note":"","error_kind":"","error_hint":""},` +
+		`"errored_rules":[],"stop_above_market":false,"stop_note":"","as_of":"","price_date":"","stale_price_days":0,"incomplete_history":false,"incomplete_record":"","option_price":"","size_note":"","sale":"","sale_unknown":"","error_kind":"","error_hint":""},` +
 		`"flags":[{"flag":"signal_error","severity":"error","message":"Exit signal check failed for SLV: no prices"}],"file_path":null}`
 	if err != nil || string(data) != want {
 		t.Errorf("got %s, %v\nwant %s", data, err, want)

@@ -39,6 +39,22 @@ type HarvestResult struct {
 	// PermanentlyDisallowed is the part of the realized wash sales that is lost permanently.
 	PermanentlyDisallowed Amount           `json:"permanently_disallowed"`
 	IncompleteHistory     []IncompleteSale `json:"incomplete_history"`
+	// OrderUnknown lists sales that took shares bought on the same day, although the records do
+	// not show which came first, and other lots were held.
+	OrderUnknown []IncompleteSale `json:"order_unknown"`
+	// LaterPurchases are purchases after the day of the question that make wash sales of sales up
+	// to it or of the candidates. LaterDisallowed is what they disallow of the year's losses; Net
+	// counts it.
+	LaterPurchases  []LaterPurchase `json:"later_purchases"`
+	LaterDisallowed Amount          `json:"later_disallowed"`
+	// Section1256 and AverageCost are held tickers that are never candidates: contracts under
+	// section 1256, and funds that brokers keep at average cost.
+	Section1256 []string `json:"section_1256"`
+	AverageCost []string `json:"average_cost"`
+	// SpouseAccounts are taxable accounts that are left out, because you file separately.
+	SpouseAccounts []string `json:"spouse_accounts"`
+	// ExpectedReinvestments are the next reinvestments of what is held in any account.
+	ExpectedReinvestments []ExpectedReinvestment `json:"expected_reinvestments"`
 	// StalePrices lists the tickers whose last price is old.
 	StalePrices []StalePrice `json:"stale_prices"`
 	// NotUnderstood lists skipped records of brokers' files that moved shares.
@@ -188,6 +204,8 @@ type DoNotBuy struct {
 	Date string `json:"date"`
 	// LastLoss is the day of the last sale at a loss; empty for a sale that is only suggested.
 	LastLoss string `json:"last_loss,omitempty"`
+	// Replacements are what the user's list offers to buy instead until then.
+	Replacements []string `json:"replacements,omitempty"`
 }
 
 // RealizedWashSale is a past sale whose loss is at least partly disallowed.
@@ -217,6 +235,24 @@ type IncompleteSale struct {
 	Record string `json:"record,omitempty"`
 }
 
+// LaterPurchase is a purchase after the day of the question.
+type LaterPurchase struct {
+	Purchase
+	// Record is the row, as file:line.
+	Record string `json:"record"`
+}
+
+// ExpectedReinvestment is when a position will probably be reinvested, by its last reinvestments.
+type ExpectedReinvestment struct {
+	Ticker    string `json:"ticker"`
+	AccountID string `json:"account_id"`
+	Last      string `json:"last"`
+	Next      string `json:"next"`
+	// Restricted is set if it would make a wash sale: of the candidates, once they are sold, or of
+	// past losses.
+	Restricted bool `json:"restricted"`
+}
+
 // StalePrice is the age of an old price.
 type StalePrice struct {
 	Ticker string `json:"ticker"`
@@ -229,6 +265,8 @@ type SkippedRecord struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 	Why  string `json:"why"`
+	// Tickers are those of the portfolio that the record names. Their lots are not known.
+	Tickers []string `json:"tickers,omitempty"`
 }
 
 // TwinRows is a pair of rows, as file:line.
@@ -262,6 +300,12 @@ type Lot struct {
 	BasisTotal      Amount `json:"basis_total"`
 	BasisAdjustment Amount `json:"basis_adjustment"`
 	LotID           string `json:"lot_id"`
+	// LongTermFrom is the first day on which a sale is long-term.
+	LongTermFrom string `json:"long_term_from"`
+	// Price is the last price, and Gain what a sale at this price gains, negative for a loss. They
+	// are left out if there is no price.
+	Price *Amount `json:"price,omitempty"`
+	Gain  *Amount `json:"gain,omitempty"`
 	// NotHeld is true if the lots of the position have more shares than are held, so some of these
 	// shares were sold.
 	NotHeld bool `json:"not_held,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,17 +43,20 @@ func TestSnapshotSuccess(t *testing.T) {
 		TotalHarvestableLoss: amount("-12345.68"), ShortTermLoss: amount("-3086.42"),
 		LongTermLoss: amount("-9259.26"), CandidateCount: 3,
 		TopCandidates: []answer.TopCandidate{
-			{Ticker: "TLT", TotalLoss: amount("-9259.26"), LotCount: 2,
+			{Ticker: "TLT", TotalLoss: amount("-9259.26"), CleanToday: amount("-9259.26"), LotCount: 2,
 				HoldingPeriods: []string{"long_term"}},
-			{Ticker: "BND", TotalLoss: amount("-3086.42"), LotCount: 1,
+			{Ticker: "BND", TotalLoss: amount("-3086.42"), CleanToday: amount("-3086.42"), LotCount: 1,
 				HoldingPeriods: []string{"short_term"}},
 		},
 		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{},
-		Crypto:            []string{},
+		Crypto: []string{}, UnknownLots: []string{}, Section1256: []string{},
+		AverageCost: []string{}, SpouseAccounts: []string{}, Reinvestments: []string{},
 		StalePriceTickers: []string{}, WashSaleTickers: []string{}, DataCoveragePct: 83.3,
 		PositionsAnalyzed: 12, PositionsWithLots: 10,
 		DeductionLimit: amount("3000"), NetAfterHarvest: amount("-12345.68"),
-		Disclaimer: answer.Disclaimer,
+		Disclaimer: answer.Disclaimer, CleanToday: amount("-12345.68"), CleanLots: 3,
+		CleanLater: []answer.CleanDate{}, DoNotBuy: []string{},
+		Headline: "$12,345.68 is clean today in 3 lots; totals hold only if all 3 lots are sold that day",
 	}
 	wantEqual(t, want, got)
 }
@@ -93,7 +97,9 @@ func TestHarvestSnapshotError(t *testing.T) {
 		TopCandidates: []answer.TopCandidate{}, WashSaleTickers: []string{},
 		StalePriceTickers: []string{}, Disclaimer: answer.Disclaimer,
 		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{},
-		Crypto: []string{},
+		Crypto: []string{}, UnknownLots: []string{}, Section1256: []string{},
+		AverageCost: []string{}, SpouseAccounts: []string{}, Reinvestments: []string{},
+		CleanLater: []answer.CleanDate{}, DoNotBuy: []string{},
 	}
 	wantEqual(t, want, answer.SnapshotHarvest(failed))
 	none := answer.SnapshotHarvest(answer.HarvestResult{})
@@ -110,9 +116,9 @@ func TestSnapshotTickerConsolidation(t *testing.T) {
 		lot("BBB", "-0.005", "long_term", false), lot(" AAA ", "-3.30", "long_term", false),
 	}
 	want := []answer.TopCandidate{
-		{Ticker: "BBB", TotalLoss: amount("-100"), LotCount: 2,
+		{Ticker: "BBB", TotalLoss: amount("-100"), CleanToday: amount("-100"), LotCount: 2,
 			HoldingPeriods: []string{"long_term"}},
-		{Ticker: "AAA", TotalLoss: amount("-6.60"), LotCount: 3,
+		{Ticker: "AAA", TotalLoss: amount("-6.60"), CleanToday: amount("-6.60"), LotCount: 3,
 			HoldingPeriods: []string{"long_term"}, WashSaleRisk: true},
 	}
 	wantEqual(t, want, answer.SnapshotHarvest(r).TopCandidates)
@@ -182,9 +188,25 @@ func TestHarvestSnapshotSafeFloat(t *testing.T) {
 	}
 }
 
+// seedKeys are the keys that every snapshot has.
+func seedKeys() []string {
+	return []string{"candidate_count", "data_coverage_pct", "long_term_loss", "positions_analyzed",
+		"positions_with_lots", "short_term_loss", "status", "top_candidates",
+		"total_harvestable_loss", "verdict", "wash_sale_ticker_count", "wash_sale_tickers"}
+}
+
 func TestSnapshotErrorKeyConsistency(t *testing.T) {
-	wantEqual(t, keys(t, answer.SnapshotHarvest(harvest())),
-		keys(t, answer.SnapshotHarvest(answer.HarvestResult{Status: "error"})))
+	for _, r := range []answer.HarvestResult{harvest(), empty(0), {Status: "error"}, {}} {
+		got := keys(t, answer.SnapshotHarvest(r))
+		for _, key := range seedKeys() {
+			if !slices.Contains(got, key) {
+				t.Errorf("status %q: there is no key %s", r.Status, key)
+			}
+		}
+	}
+	// Other keys are there only if they say something.
+	wantEqual(t, append(seedKeys(), "disclaimer", "error_kind", "error_hint"),
+		keys(t, answer.SnapshotHarvest(answer.HarvestResult{Status: "error"})), sorted())
 }
 
 func TestSnapshotHoldingPeriods(t *testing.T) {
@@ -200,7 +222,7 @@ func TestSnapshotTickerNormalization(t *testing.T) {
 	r := harvest()
 	r.Candidates = []answer.HarvestCandidate{lot("", "-1", "long_term", false),
 		lot("  ", "-2", "long_term", false), lot("unknown", "-3", "long_term", false)}
-	want := []answer.TopCandidate{{Ticker: "unknown", TotalLoss: amount("-6"), LotCount: 3,
+	want := []answer.TopCandidate{{Ticker: "unknown", TotalLoss: amount("-6"), CleanToday: amount("-6"), LotCount: 3,
 		HoldingPeriods: []string{"long_term"}}}
 	wantEqual(t, want, answer.SnapshotHarvest(r).TopCandidates)
 }

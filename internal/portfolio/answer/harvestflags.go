@@ -42,17 +42,61 @@ func FlagsHarvest(s HarvestSnapshot) []brief.Flag {
 			"%s of realized losses permanently disallowed — replaced in an IRA, Roth, HSA or 401k",
 			exactDollars(s.PermanentlyDisallowed))
 	}
-	if s.DisallowedForGood.Sign() != 0 {
+	switch worst := s.WorstSale; {
+	case worst != nil:
+		flags.add("would_be_lost", brief.Warning,
+			"Selling only lot %s of %s loses %s for good, all candidates %s — replaced in an IRA, Roth, HSA or 401k",
+			worst.LotID, worst.Ticker, exactDollars(worst.Permanent),
+			exactDollars(s.DisallowedForGood))
+	case s.DisallowedForGood.Sign() != 0:
 		flags.add("would_be_lost", brief.Warning,
 			"%s of the losses would be lost for good — purchases in an IRA, Roth, HSA or 401k would replace the shares",
 			exactDollars(s.DisallowedForGood))
+	}
+	if s.DoNotBuyCount > 0 {
+		flags.add("do_not_buy", brief.Info, "Do not buy %s — losses on them were realized",
+			strings.Join(s.DoNotBuy, "; "))
 	}
 	if s.WashSalesNotChecked {
 		flags.add("wash_sales_not_checked", brief.Warning,
 			"Wash sales were not checked — some of the losses may be disallowed")
 	}
+	flags.addYear(s)
 	flags.addData(s)
 	return brief.Sort(flags)
+}
+
+// addYear adds the flags about what changes the year's taxes besides the lots.
+func (flags *flagList) addYear(s HarvestSnapshot) {
+	if n := s.LaterPurchaseCount; n > 0 {
+		disallowed := ""
+		if s.LaterDisallowed.Sign() != 0 {
+			disallowed = fmt.Sprintf(" They disallow %s of the year's losses, which the net counts.",
+				exactDollars(s.LaterDisallowed))
+		}
+		flags.add("later_purchases", brief.Warning,
+			"%d purchase%s after %s change%s this answer: %s%s.%s", n, text.Plural(n), s.AsOf, verbEnding(n),
+			s.LaterPurchase, moreThan(n, 1), disallowed)
+	}
+	if n := len(s.Reinvestments); n > 0 {
+		flags.add("reinvestments_expected", brief.Warning,
+			"Turn off reinvestments, or they make wash sales: %s%s",
+			strings.Join(s.Reinvestments, ", "), moreThan(n+s.ReinvestmentsLeft, n))
+	}
+	computed := s.CarriedByTransactions
+	switch {
+	case s.Carryover == CarryoverUnknown:
+		flags.add("carryover_unknown", brief.Warning,
+			"Losses carried over are not known, because sales of earlier years have no purchase or a missing record — set them under realized in portfolio.yaml, from your tax return")
+	case s.Carryover == CarryoverComputed && s.CarriedOver.Sign() != 0:
+		flags.add("carryover_computed", brief.Info,
+			"%s of losses are carried over, by the transactions of earlier years — set what your tax return says under realized in portfolio.yaml",
+			exactDollars(s.CarriedOver))
+	case s.Carryover == "" && computed != nil && !s.CarriedOver.Equal(*computed):
+		flags.add("carryover_differs", brief.Warning,
+			"%s of losses are carried over by portfolio.yaml, which counts, and %s by the transactions of earlier years",
+			exactDollars(s.CarriedOver), exactDollars(*computed))
+	}
 }
 
 // addLots adds the flags about which lots a sale would sell, and under which rules.
@@ -65,11 +109,21 @@ func (flags *flagList) addLots(s HarvestSnapshot) {
 	if n := s.LotsMissingCount; n > 0 {
 		flags.add("lots_missing", brief.Warning,
 			"More shares of %d position%s are held than lots are known: %s%s", n, text.Plural(n),
-			strings.Join(s.LotsMissing, "; "), moreThan(n, maxDifferences))
+			strings.Join(withoutRecords(s.LotsMissing), "; "), moreThan(n, maxDifferences))
 	}
 	if n := s.LeftOutCount; n > 0 {
 		flags.add("records_left_out", brief.Warning,
 			"%d record%s that moved shares left out on import — add transactions for them, then remove their lines from left-out.csv", n, text.Plural(n))
+	}
+	if n := s.UnknownLotCount; n > 0 {
+		flags.add("unknown_lots", brief.Warning,
+			"Records that are missing changed the lots of %d ticker%s, which are not offered: %s%s",
+			n, text.Plural(n), strings.Join(s.UnknownLots, ", "), moreThan(n, maxWashTickers))
+	}
+	if n := s.OrderUnknownCount; n > 0 {
+		flags.add("order_unknown", brief.Warning,
+			"%d sale%s took shares bought on the same day, and the records do not show which came first — add a time to both rows: %s%s",
+			n, text.Plural(n), s.OrderUnknown, moreThan(n, 1))
 	}
 	if n := s.IdentifyCount; n > 0 {
 		flags.add("identify_lots", brief.Warning, "%d lot%s must be named when you sell: %s%s", n,
@@ -79,6 +133,19 @@ func (flags *flagList) addLots(s HarvestSnapshot) {
 		flags.add("lots_not_reached", brief.Info,
 			"%s of losses on %d lot%s not counted, because other lots would be sold first: %s%s",
 			exactDollars(s.NotReachedLoss), n, text.Plural(n), s.NotReachedAdvice, moreThan(n, 1))
+	}
+	if len(s.Section1256) > 0 {
+		flags.add("index_options", brief.Warning,
+			"Contracts under section 1256 are not offered, and their gains are in no total — add these under realized in portfolio.yaml: %s", strings.Join(s.Section1256, ", "))
+	}
+	if len(s.AverageCost) > 0 {
+		flags.add("average_cost", brief.Warning,
+			"Brokers keep these funds at average cost, so their lots are not offered — list in average_cost in portfolio.yaml which ones yours does: %s", strings.Join(s.AverageCost, ", "))
+	}
+	if len(s.SpouseAccounts) > 0 {
+		flags.add("spouse_left_out", brief.Info,
+			"You file separately: the accounts of your spouse are in no total, ask for them by name: %s",
+			strings.Join(s.SpouseAccounts, ", "))
 	}
 	if len(s.Crypto) > 0 {
 		flags.add("crypto", brief.Info,
@@ -116,6 +183,24 @@ func (flags *flagList) addData(s HarvestSnapshot) {
 		flags.add("duplicates_left_out", brief.Info,
 			"%d duplicate row%s in several files of transactions counted once", n, text.Plural(n))
 	}
+}
+
+// withoutRecords returns lines about positions without their records, which the snapshot has.
+func withoutRecords(lines []string) []string {
+	var short []string
+	for _, line := range lines {
+		line, _, _ = strings.Cut(line, " (")
+		short = append(short, line)
+	}
+	return short
+}
+
+// verbEnding returns the ending of a verb whose subject is n things.
+func verbEnding(n int) string {
+	if n == 1 {
+		return "s"
+	}
+	return ""
 }
 
 func moreThan(n, named int) string {

@@ -127,3 +127,12 @@ func wantEqual(t testing.TB, want, got any, opts ...cmp.Option) {
 		t.Errorf("want -, got +\n%s", diff)
 	}
 }
+
+// sorted compares lists of names in any order.
+func sorted() cmp.Option {
+	return cmp.Transformer("sorted", func(list []string) []string {
+		list = slices.Clone(list)
+		slices.Sort(list)
+		return list
+	})
+}

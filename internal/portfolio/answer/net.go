@@ -26,33 +26,57 @@ type Realized struct {
 	CarryoverLong  Amount `json:"carryover_long"`
 }
 
-// NetPosition is the net gain of the year if all candidates are sold, negative for a loss.
+// NetPosition is the net gain of the year if all candidates, or a simulated sale, are sold; negative
+// for a loss.
 type NetPosition struct {
 	FilingStatus   string   `json:"filing_status,omitempty"`
 	DeductionLimit Amount   `json:"deduction_limit"`
 	Realized       Realized `json:"realized"`
-	NetShortTerm   Amount   `json:"net_short_term"`
-	NetLongTerm    Amount   `json:"net_long_term"`
-	Net            Amount   `json:"net"`
+	// Carryover is where the losses carried over come from: portfolio.yaml, the transactions of
+	// earlier years, or nowhere, because these are incomplete.
+	Carryover CarryoverSource `json:"carryover,omitempty"`
+	// FromTransactions is the sum that the transactions give, nil if they are incomplete.
+	FromTransactions *Amount `json:"carryover_from_transactions,omitempty"`
+	NetShortTerm     Amount  `json:"net_short_term"`
+	NetLongTerm      Amount  `json:"net_long_term"`
+	Net              Amount  `json:"net"`
 	// Deductible is the part of a net loss that is deductible this year, Carryforward the rest;
 	// both without sign.
 	Deductible   Amount `json:"deductible"`
 	Carryforward Amount `json:"carryforward"`
 }
 
-// NetOf returns the net of the allowed losses of the candidates, which are negative, and the
-// realized gains and losses.
-func NetOf(filingStatus string, realized Realized, shortTermLoss,
-	longTermLoss Amount) (*NetPosition, error) {
+// CarryoverSource is where the losses that a year carries over come from.
+type CarryoverSource string
+
+// The sources.
+const (
+	CarryoverConfigured CarryoverSource = "configured"
+	CarryoverComputed   CarryoverSource = "transactions"
+	CarryoverUnknown    CarryoverSource = "unknown"
+)
+
+// carriedOver returns the losses that were carried over into the year.
+func (n *NetPosition) carriedOver() Amount {
+	sum, err := n.Realized.CarryoverShort.Abs().Add(n.Realized.CarryoverLong.Abs())
+	if err != nil {
+		return Amount{} // cannot happen: NetOf added them
+	}
+	return Amount{sum}
+}
+
+// NetOf returns the net of the realized gains and losses and of further ones; losses are negative.
+func NetOf(filingStatus string, realized Realized, moreShort,
+	moreLong Amount) (*NetPosition, error) {
 	n := &NetPosition{FilingStatus: filingStatus, DeductionLimit: DeductionLimit(filingStatus),
 		Realized: realized}
 	short, err := decimal.Sum(realized.ShortTerm.Decimal, realized.CarryoverShort.Abs().Neg(),
-		shortTermLoss.Decimal)
+		moreShort.Decimal)
 	if err != nil {
 		return nil, fmt.Errorf("netting short-term gains and losses: %w", err)
 	}
 	long, err := decimal.Sum(realized.LongTerm.Decimal, realized.CarryoverLong.Abs().Neg(),
-		longTermLoss.Decimal)
+		moreLong.Decimal)
 	if err != nil {
 		return nil, fmt.Errorf("netting long-term gains and losses: %w", err)
 	}
@@ -71,4 +95,40 @@ func NetOf(filingStatus string, realized Realized, shortTermLoss,
 	}
 	n.Carryforward = Amount{rest}
 	return n, nil
+}
+
+// TaxRates are rates from 0 to 1. ShortTerm also applies to other income, from which a net loss is
+// deducted. State applies to both, and NIIT to a net gain.
+type TaxRates struct{ ShortTerm, LongTerm, State, NIIT decimal.Decimal }
+
+// Tax returns the tax on the net of the year, negative for what its deduction saves. A net loss of
+// one kind lowers the net gain of the other (section 1222).
+func (n *NetPosition) Tax(rates TaxRates) (Amount, error) {
+	short, long := n.NetShortTerm.Decimal, n.NetLongTerm.Decimal
+	switch {
+	case n.Net.IsNeg():
+		short, long = n.Deductible.Neg(), decimal.Zero
+	case long.IsNeg():
+		short, long = n.Net.Decimal, decimal.Zero
+	case short.IsNeg():
+		short, long = decimal.Zero, n.Net.Decimal
+	}
+	var err error
+	sum := decimal.Zero
+	add := func(amount, rate decimal.Decimal) {
+		if err == nil {
+			sum, err = sum.AddMul(amount, rate)
+		}
+	}
+	if !n.Net.IsNeg() {
+		add(n.Net.Decimal, rates.NIIT)
+	}
+	add(short, rates.ShortTerm)
+	add(long, rates.LongTerm)
+	add(short, rates.State)
+	add(long, rates.State)
+	if err != nil {
+		return Amount{}, fmt.Errorf("computing the tax of the year: %w", err)
+	}
+	return Amount{sum}, nil
 }

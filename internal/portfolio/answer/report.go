@@ -66,6 +66,9 @@ func ReportHarvest(r HarvestResult) string {
 	var m markdown
 	m.paragraph("# Tax-loss harvest")
 	m.paragraph("**" + text.OneLine(s.Verdict) + "**")
+	if s.Headline != "" {
+		m.paragraph(strings.ToUpper(s.Headline[:1]) + text.OneLine(s.Headline[1:]) + ".")
+	}
 	m.flags(FlagsHarvest(s))
 	if s.Status != string(brief.StatusSuccess) {
 		m.paragraph(Disclaimer + ".")
@@ -186,9 +189,20 @@ func (m *markdown) doNotBuy(title string, tickers []DoNotBuy) {
 		return
 	}
 	m.paragraph(title)
-	m.table("Ticker", "And identical", "Date")
+	columns, replaced := []string{"Ticker", "And identical", "Date"}, false
 	for _, d := range tickers {
-		m.row(d.Ticker, strings.Join(d.Identical, ", "), d.Date)
+		replaced = replaced || len(d.Replacements) > 0
+	}
+	if replaced {
+		columns = append(columns, "Buy instead")
+	}
+	m.table(columns...)
+	for _, d := range tickers {
+		row := []string{d.Ticker, strings.Join(d.Identical, ", "), d.Date}
+		if replaced {
+			row = append(row, strings.Join(d.Replacements, ", "))
+		}
+		m.row(row...)
 	}
 }
 

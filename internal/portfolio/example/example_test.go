@@ -77,7 +77,7 @@ func TestRecipes(t *testing.T) {
 		t.Run(r.name(), func(t *testing.T) {
 			t.Parallel()
 			dir := fresh(t)
-			if before := read(t, r.ask(t, desk(dir))); len(r.changes) > 0 &&
+			if before := read(t, r.ask(t, desk(dir), dir)); len(r.changes) > 0 &&
 				before.has(r.flag, r.severity) {
 				t.Fatalf("README.md:%d: %s is there without the change", r.line, r.flag)
 			}
@@ -87,7 +87,7 @@ func TestRecipes(t *testing.T) {
 					t.Fatalf("README.md:%d: %v", r.line, err)
 				}
 			}
-			after := read(t, r.ask(t, desk(dir)))
+			after := read(t, r.ask(t, desk(dir), dir))
 			if !after.has(r.flag, r.severity) {
 				t.Errorf("README.md:%d: there is no %s (%s) in %q\nverdict: %s", r.line, r.flag,
 					r.severity, after.Flags, after.Snapshot.Verdict)

@@ -16,7 +16,7 @@ type recipe struct {
 	flag, severity string
 	line           int // of its heading
 	changes        []change
-	// tool is harvest or exits; args are its arguments.
+	// tool is harvest, exits, gains, simulate or reconcile; args are its arguments.
 	tool string
 	args []string
 }
@@ -26,7 +26,7 @@ type change struct{ verb, file, text, with string }
 func (r recipe) name() string { return fmt.Sprintf("%s/%s/line_%d", r.tool, r.flag, r.line) }
 
 var (
-	heading = regexp.MustCompile(`^### ([a-z_]+) \((error|warning|info|success)\)$`)
+	heading = regexp.MustCompile(`^### ([a-z0-9_]+) \((error|warning|info|success)\)$`)
 	step    = regexp.MustCompile(`^(append|replace|delete|write) (\S+): (.+)$`)
 	removal = regexp.MustCompile(`^remove (\S+)$`)
 )
@@ -134,11 +134,14 @@ func (c change) make(dir string) error {
 	return os.WriteFile(name, []byte(text), 0o600)
 }
 
-// ask asks a desk the question of the recipe.
-func (r recipe) ask(t *testing.T, desk *portfolio.Desk) portfolio.Answer {
+// ask asks a desk for a folder the question of the recipe.
+func (r recipe) ask(t *testing.T, desk *portfolio.Desk, dir string) portfolio.Answer {
 	t.Helper()
 	var harvest portfolio.HarvestQuery
 	var exits portfolio.ExitQuery
+	var gains portfolio.GainsQuery
+	var simulate portfolio.SimulateQuery
+	var reconcile portfolio.ReconcileQuery
 	words := r.args
 	values := map[string]*string{"--format": &harvest.Format, "--output": &harvest.Output,
 		"--as-of":   &harvest.AsOf,
@@ -150,6 +153,18 @@ func (r recipe) ask(t *testing.T, desk *portfolio.Desk) portfolio.Answer {
 		values = map[string]*string{"--format": &exits.Format, "--output": &exits.Output,
 			"--as-of":   &exits.AsOf,
 			"--account": &exits.AccountID, "--shares": &exits.Shares}
+	}
+	if r.tool == "gains" {
+		values = map[string]*string{"--format": &gains.Format, "--output": &gains.Output,
+			"--year": &gains.Year, "--1099b": &gains.FormName}
+	}
+	if r.tool == "simulate" {
+		simulate.Ticker, words = words[0], words[1:]
+		values = map[string]*string{"--format": &simulate.Format, "--account": &simulate.AccountID,
+			"--shares": &simulate.Shares, "--method": &simulate.Method, "--as-of": &simulate.AsOf}
+	}
+	if r.tool == "reconcile" {
+		values = map[string]*string{"--format": &reconcile.Format}
 	}
 	values["--data"] = &here
 	for len(words) > 0 {
@@ -168,6 +183,14 @@ func (r recipe) ask(t *testing.T, desk *portfolio.Desk) portfolio.Answer {
 		t.Fatalf("README.md:%d: the recipe looks at another folder, %s", r.line, here)
 	case r.tool == "exits":
 		return desk.CheckExitSignals(t.Context(), exits)
+	case r.tool == "gains":
+		// The recipe may not have written the form yet.
+		gains.Form, _ = os.ReadFile(filepath.Join(dir, "form.csv"))
+		return desk.RealizedGains(t.Context(), gains)
+	case r.tool == "simulate":
+		return desk.SimulateSale(t.Context(), simulate)
+	case r.tool == "reconcile":
+		return desk.ReconcilePositions(t.Context(), reconcile)
 	case r.tool == "harvest":
 		return desk.SuggestTaxLossHarvest(t.Context(), harvest)
 	}

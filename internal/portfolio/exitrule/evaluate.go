@@ -14,7 +14,7 @@ func Evaluate(in Input) Result {
 		return result.failed(failf(BadConfig, "there is no ticker: name the position"))
 	}
 	var err error
-	if result.Position, err = choosePosition(in); err != nil {
+	if result.Position, err = ChoosePosition(in); err != nil {
 		return result.failed(err)
 	}
 	if err := in.Config.Validate(); err != nil {
@@ -42,12 +42,16 @@ func Evaluate(in Input) Result {
 // failed returns a failed result with what is known about the question, and without anything that
 // looks like an answer.
 func (r Result) failed(err error) Result {
-	failed := Result{Ticker: r.Ticker, AsOf: r.AsOf, Position: r.Position, Status: StatusError,
-		Error: err.Error(), Failure: NotComputable}
+	return Result{Ticker: r.Ticker, AsOf: r.AsOf, Position: r.Position, Status: StatusError,
+		Error: err.Error(), Failure: FailureOf(err)}
+}
+
+// FailureOf returns the kind of an error of this package.
+func FailureOf(err error) Failure {
 	if known, ok := errors.AsType[*failure](err); ok {
-		failed.Failure = known.kind
+		return known.kind
 	}
-	return failed
+	return NotComputable
 }
 
 // failure is an error of a known kind.

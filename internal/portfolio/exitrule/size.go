@@ -15,9 +15,9 @@ import (
 // position itself has more.
 const fractionDigits = 6
 
-// choosePosition returns the position of the question. With an error, it returns what is known of
-// the position.
-func choosePosition(in Input) (Position, error) {
+// ChoosePosition returns the position of the question. With an error, it returns what is known of
+// the position; [FailureOf] returns the kind of the error.
+func ChoosePosition(in Input) (Position, error) {
 	if in.Shares.IsNeg() {
 		return Position{}, failf(BadShares,
 			"shares %s is below 0: give the number of shares in question", in.Shares)

@@ -56,6 +56,8 @@ func TestSchwabActions(t *testing.T) {
 		`01/15/2024,Qual Div Reinvest,VTI,V,,,,$3.00`:                     "cash",
 		`01/15/2024,Stock Split,VTI,V,30,,,`:                              "split VTI 30",
 		`01/15/2024,Reverse Split,VTI,V,30,,,`:                            "fault",
+		`01/15/2024,Conversion,VTI,V,30,,,`:                               "shares",
+		`01/15/2024,Options Frwd Split,TSLA 01/20/2026 333.33 C,V,2,,,`:   "shares",
 		`01/15/2024,Journal,,V,,,,$3.00`:                                  "cash",
 		`01/15/2024,Journal,VTI,V,-3,,,`:                                  "shares",
 		`01/15/2024,Security Transfer,VTI,V,3,,,`:                         "shares",
@@ -134,6 +136,18 @@ func TestRobinhoodActions(t *testing.T) {
 	})
 }
 
+// TestETradeActions checks that only a dividend that was paid for shares is a reinvestment.
+func TestETradeActions(t *testing.T) {
+	checkActions(t, "TransactionDate,TransactionType,SecurityType,Symbol,Quantity,Amount,Price,Commission,Description\n",
+		map[string]string{
+			"03/31/23,Dividend,MF,VFIAX,0.5,-190,0,0,V":      "reinvest VFIAX 0.5 380",
+			"03/31/23,Dividend,MF,VFIAX,0.5,190,0,0,V":       "shares",
+			"03/31/23,Dividend,MF,VFIAX,0,190,0,0,V":         "cash",
+			"03/31/23,Bought,OPTN,SPY,1,-810.51,8.1,.51,SPY": "shares",
+			"03/31/23,Reorganization,EQ,VTI,5,0,0,0,V":       "shares",
+		})
+}
+
 // TestFlexActions checks the elements of a Flex query in the same way.
 func TestFlexActions(t *testing.T) {
 	option := `assetCategory="OPT" symbol="F     240105C00013000" multiplier="100" tradeDate="20240105" tradePrice="0" currency="USD" tradeID="7" `
@@ -161,6 +175,7 @@ func TestFlexActions(t *testing.T) {
 			`quantity="2" buySell="BUY" notes="C;A"/>`: "shares",
 		"<OptionEAE " + option +
 			`quantity="-2" date="20240105"/>`: "shares",
+		`<Trade assetCategory="CRYPTO" symbol="BTC.USD-PAXOS" tradeDate="20240105" quantity="0.5" tradePrice="40000" buySell="BUY" openCloseIndicator="O" currency="USD" tradeID="8"/>`: "buy BTC-USD 0.5 40000",
 		`<Transfer assetCategory="STK" symbol="KO" quantity="5"/>`:                                          "shares",
 		`<Transfer symbol="KO" quantity="5"/>`:                                                              "shares",
 		`<Transfer assetCategory="CASH" quantity="0" cashTransfer="5"/>`:                                    "cash",

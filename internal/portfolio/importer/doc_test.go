@@ -46,7 +46,8 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range []string{"signalbox", "schwab", "fidelity", "robinhood", "flex"} {
+	for _, f := range []string{"signalbox", "schwab", "fidelity", "robinhood", "flex", "vanguard",
+		"etrade", "coinbase", "ibkr"} {
 		if !seen[f] {
 			t.Errorf("the document has no example of %s", f)
 		}
@@ -78,6 +79,9 @@ func TestDocumentWords(t *testing.T) {
 	}{
 		{"### Schwab\n", schwabWords(), []string{"reinvest shares", "", "security transfer"}},
 		{"### Robinhood\n", robinhoodWords(), []string{"spr", "cdiv", "sdiv"}},
+		{"### Vanguard\n", vanguardWords(), []string{"reinvestment", "sweep in", ""}},
+		{"### E*TRADE\n", etradeWords(), []string{"bought to open", "interest", ""}},
+		{"### Coinbase\n", coinbaseWords(), []string{"staking income", "", "send"}},
 	} {
 		_, section, ok := strings.Cut(string(data), c.section)
 		section, _, _ = strings.Cut(section, "\n### ")
@@ -88,7 +92,7 @@ func TestDocumentWords(t *testing.T) {
 		row, _, _ := strings.Cut(table, "\n")
 		columns := strings.Split(strings.Trim(row, "|"), "|")
 		for i, kinds := range [][]kind{{buy, sell, reinvest, split, reverse, capital, expire,
-			exercise}, {cash}, {shares, short}} {
+			exercise}, {cash}, {shares, short, write, cover, assigned}} {
 			found := 0
 			for part := range strings.SplitSeq(columns[i], ",") {
 				word, _, _ := strings.Cut(normalize(part), " (")

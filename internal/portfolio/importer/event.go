@@ -13,14 +13,18 @@ import (
 type kind int
 
 const (
-	unknown kind = iota
-	cash         // money only
-	shares       // shares moved, but the file does not say enough for a row
-	short        // a short position or a written option
+	unknown  kind = iota
+	cash          // money only
+	shares        // shares moved, but the file does not say enough for a row
+	short         // a short position, or a written option without further details
+	write         // sells an option to open
+	cover         // closes a written option
+	assigned      // a written option was assigned
 	buy
 	sell
 	reinvest
 	split    // a split, or one half of it
+	rename   // one half of a change of the ticker
 	reverse  // a reverse split, which has two halves unless it names its ratio
 	capital  // a return of capital
 	expire   // an option expired
@@ -37,9 +41,8 @@ const (
 	whyCash     = "cash only, no shares moved"
 	whyDividend = "a dividend or distribution in cash; its reinvestment is a row of its own"
 	whyTransfer = "shares moved between accounts: add a transfer row with to_account in signalbox CSV"
-	whyCorp     = "a corporate action without all its details: add rows for what it did to the lots in signalbox CSV"
-	whyLieu     = "cash for a fraction of a share: add a sell row for the fraction in signalbox CSV"
-	whyShort    = "opens or closes a short position or a written option, for which no lots are kept"
+	whyCorp     = "a corporate action without all its details: add a spin_off or exchange row in signalbox CSV"
+	whyLieu     = "cash for a fraction of a share: add a cash_in_lieu row for the fraction in signalbox CSV"
 	whyReceived = "shares received without a price: add a buy, gift_in or inherit row in signalbox CSV"
 	whyFund     = "a money market fund at a price of 1 is cash"
 	whyBond     = "no lots are kept for bonds and certificates of deposit"
@@ -47,8 +50,12 @@ const (
 	whySettled  = "cash for an option that was settled in cash: replace its assign row by a sell row in signalbox CSV"
 	whyQuantity = "a cash action with a quantity: if shares moved, add a row for them in signalbox CSV"
 	whyFooter   = "text around the table, not a transaction"
+	whyCapital  = "a return of capital lowers the basis: add a return_of_capital row for it in signalbox CSV"
 	whyNoShares = "an unknown action without symbol and quantity: treated as cash"
 )
+
+// WhyShort is the reason for skipping the records of short positions and written options.
+const WhyShort = "opens or closes a short position or a written option, for which no lots are kept"
 
 // event is a broker's record in terms common to all formats. Numbers have the broker's signs.
 type event struct {
@@ -59,6 +66,7 @@ type event struct {
 	text     string
 	ref      string
 	date     string
+	time     string // of a trade, such as 09:30:01
 	account  string
 	ticker   string
 	option   bool
@@ -81,6 +89,9 @@ type event struct {
 	ratio Ratio
 	// reorg is the broker's number for a split, which both halves have.
 	reorg string
+	// effective is the first day of a corporate action, if it was booked after the close of the day
+	// before. The ID of its row uses the day on which it was booked.
+	effective string
 }
 
 // record adds an event to the rows, the halves of splits or the skipped records. An event with a
@@ -103,7 +114,7 @@ func (in *input) record(e event) {
 		in.skip(e.at.line, e.text, e.why, false)
 	case shares:
 		in.skip(e.at.line, e.text, e.why, true)
-	case short:
+	case short, write, cover, assigned:
 		in.skipShort(e)
 	case buy, sell, reinvest:
 		in.addTrade(e)
@@ -126,12 +137,16 @@ func (in *input) record(e event) {
 
 // row returns the row of an event, without its numbers.
 func (e event) row(a Action) Row {
-	return Row{Date: e.date, Account: e.account, Action: a, Ticker: e.ticker, Currency: e.currency}
+	return Row{Date: e.date, Account: e.account, Action: a, Ticker: e.ticker, Currency: e.currency,
+		Time: e.time}
 }
 
 func (in *input) skipShort(e event) {
 	in.shorts++
-	in.skip(e.at.line, e.text, whyShort, true)
+	if e.option && e.kind != short {
+		in.written = append(in.written, writtenOption{e, len(in.imp.Skipped)})
+	}
+	in.skip(e.at.line, e.text, WhyShort, true)
 }
 
 // addOptionClosure handles an option that ended. A negative quantity means that it was held, a
@@ -141,6 +156,11 @@ func (in *input) addOptionClosure(e event) {
 	case e.quantity.IsZero():
 		in.addFault(e.at, "an option was closed without a quantity, expected the number of contracts, negative if they were held")
 	case e.quantity.IsPos() && !e.held:
+		if e.kind == expire {
+			e.kind = cover
+		} else {
+			e.kind = short
+		}
 		in.skipShort(e)
 	default:
 		r := e.row(map[kind]Action{expire: Expire, exercise: Assign}[e.kind])
@@ -286,8 +306,20 @@ func isMoneyFund(e event) bool {
 		fundWords().MatchString(e.text)
 }
 
+// postpone sets the day of the next row, after its ID was computed.
+func (in *input) postpone(effective string) {
+	if effective == "" {
+		return
+	}
+	if in.effective == nil {
+		in.effective = make(map[int]string)
+	}
+	in.effective[len(in.imp.Rows)] = effective
+}
+
 func (in *input) addSplit(e event) {
 	if !e.ratio.IsZero() {
+		in.postpone(e.effective)
 		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: Split,
 			Ticker: e.ticker, Ratio: e.ratio})
 		return
@@ -305,6 +337,7 @@ func (in *input) addSplit(e event) {
 func (in *input) joinLegs() {
 	var groups [][]event // the legs of each split
 	index := make(map[string]int)
+	in.nameOldShares()
 	for _, l := range in.legs {
 		key := l.account + "\x1f" + l.date + "\x1f" + l.ticker
 		if l.reorg != "" {
@@ -336,6 +369,10 @@ func (in *input) joinLegs() {
 			}
 		}
 		r := Row{Date: l.date, Account: l.account, Action: Split, Ticker: ticker}
+		if l.kind == rename {
+			in.addRename(group, into, out, c.err)
+			continue
+		}
 		switch {
 		case c.err != nil:
 			in.addFault(l.at, "split of %s: %v", l.ticker, c.err)
@@ -357,6 +394,57 @@ func (in *input) joinLegs() {
 			r.Ratio = Ratio{New: into.Trim(0), Old: out.Trim(0)}
 		}
 		in.addRow(l.at.line, l.ref, r)
+	}
+}
+
+// nameOldShares gives the old shares of a reverse split, which some brokers book out under their
+// CUSIP, the ticker of the only new shares of that day.
+func (in *input) nameOldShares() {
+	for i := range in.legs {
+		old := &in.legs[i]
+		if old.kind != reverse || old.reorg != "" || !old.quantity.IsNeg() ||
+			!cusipForm().MatchString(old.ticker) {
+			continue
+		}
+		tickers := make(map[string]bool)
+		for _, l := range in.legs {
+			if l.kind == reverse && l.account == old.account && l.date == old.date &&
+				l.quantity.IsPos() {
+				tickers[l.ticker] = true
+			}
+		}
+		if len(tickers) == 1 {
+			for ticker := range tickers {
+				old.ticker = ticker
+			}
+		}
+	}
+}
+
+// addRename adds the row of a change of the ticker, which has a record for the old shares and one
+// for the new ones.
+func (in *input) addRename(legs []event, into, out decimal.Decimal, err error) {
+	r := Row{Date: legs[0].date, Account: legs[0].account, Action: Exchange,
+		Ratio: Ratio{New: into.Trim(0), Old: out.Trim(0)}}
+	for _, l := range legs {
+		if l.quantity.IsNeg() {
+			r.Ticker = l.ticker
+		} else {
+			r.NewTicker = l.ticker
+		}
+	}
+	whole := err == nil && into.IsPos() && out.IsPos()
+	if whole && r.Ticker != r.NewTicker {
+		in.postpone(legs[0].effective)
+		in.addRow(legs[0].at.line, legs[0].ref, r)
+		return
+	}
+	for _, l := range legs {
+		if whole && into.Equal(out) {
+			in.skip(l.at.line, l.text, "only the number of the security changed", false)
+		} else {
+			in.skip(l.at.line, l.text, whyCorp, true)
+		}
 	}
 }
 

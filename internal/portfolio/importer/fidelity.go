@@ -20,9 +20,12 @@ func fidelityMeaning(action string, moved bool) meaning {
 	case has("cancel") && begins("you bought", "you sold", "buy cancel", "sell cancel", "cancel",
 		"reinvestment"):
 		return meaning{shares, whyBack}
-	case begins("you sold opening", "you bought closing", "you sold short", "you bought short",
-		"you bought to cover"):
-		return meaning{short, whyShort}
+	case begins("you sold opening"):
+		return meaning{kind: write}
+	case begins("you bought closing"):
+		return meaning{kind: cover}
+	case begins("you sold short", "you bought short", "you bought to cover"):
+		return meaning{short, WhyShort}
 	case begins("you bought"):
 		return meaning{kind: buy}
 	case begins("you sold"):
@@ -34,7 +37,7 @@ func fidelityMeaning(action string, moved bool) meaning {
 	case begins("expired"):
 		return meaning{kind: expire}
 	case begins("assigned"):
-		return meaning{short, whyShort}
+		return meaning{kind: assigned}
 	case begins("exercised"):
 		return meaning{kind: exercise}
 	case begins("reverse split"), begins("distribution") && has("reverse split"):

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"signalbox/internal/lazy"
+	"signalbox/internal/portfolio/tax"
 
 	"github.com/govalues/decimal"
 )
@@ -34,7 +36,7 @@ func (f flexItem) get(names ...string) string {
 func (f flexItem) text() string {
 	parts := []string{f.name}
 	for _, n := range []string{"dateTime", "tradeDate", "reportDate", "type", "buySell", "symbol",
-		"quantity", "amount", "description"} {
+		"quantity", "amount", "notes", "transactionType", "description"} {
 		if v := f.get(n); v != "" {
 			parts = append(parts, n+"="+v)
 		}
@@ -47,6 +49,7 @@ func (f flexItem) text() string {
 // never.
 func (in *input) readFlex(text []byte) {
 	items := in.flexItems(text)
+	in.findDollars(items)
 	level := ""
 	booked := make(map[string]bool)
 	for _, f := range items {
@@ -61,12 +64,17 @@ func (in *input) readFlex(text []byte) {
 	}
 	other := make(map[string]bool)
 	splits := make(map[string]bool)
+	var closed []int // items that are closed lots
 	for i, f := range items {
 		switch f.name {
 		case "Trade", "TradeConfirm", "Order", "Lot", "SymbolSummary", "AssetSummary", "WashSale":
 			switch {
 			case level != "" && f.level() == level:
+				rows := len(in.imp.Rows)
 				in.flexTrade(f)
+				in.addSale(f, i, rows)
+			case level != "" && f.isClosedLot():
+				closed = append(closed, i)
 			case level == "" && f.name != "WashSale":
 				in.skip(f.at.line, f.text(),
 					"a summary of trades that are not in the file: choose executions in the Flex query", true)
@@ -88,12 +96,13 @@ func (in *input) readFlex(text []byte) {
 			if nonZero(f.get("quantity")) && !strings.Contains(flexReports, " "+f.name+" ") {
 				in.skip(f.at.line, f.text(),
 					"an unknown part of the query that may have moved shares: "+
-						"add rows for what it did to the lots in signalbox CSV", true)
+						"add a spin_off or exchange row in signalbox CSV", true)
 				continue
 			}
 			other[f.name] = true
 		}
 	}
+	in.closeLots(items, closed)
 	if len(other) > 0 {
 		in.note("these parts of the query have no transactions and were ignored: %s",
 			strings.Join(slices.Sorted(maps.Keys(other)), ", "))
@@ -127,6 +136,12 @@ func (f flexItem) level() string {
 func (f flexItem) isDetail() bool {
 	level := strings.ToUpper(f.get("levelOfDetail"))
 	return level == "" || level == "EXECUTION" || level == "DETAIL"
+}
+
+// isClosedLot reports whether the element is a lot that a sale closed.
+func (f flexItem) isClosedLot() bool {
+	return (f.name == "Lot" || f.name == "Trade") &&
+		strings.EqualFold(f.get("levelOfDetail"), "CLOSED_LOT")
 }
 
 // flexEAE handles an option that was exercised, assigned or expired, and the shares that it
@@ -193,7 +208,7 @@ func (in *input) flexItems(text []byte) []flexItem {
 
 func (in *input) flexTrade(f flexItem) {
 	switch category := f.get("assetCategory"); category {
-	case "STK", "FUND", "OPT", "ETF", "":
+	case "STK", "FUND", "OPT", "ETF", "CRYPTO", "":
 	case "CASH":
 		in.skip(f.at.line, f.text(), "a currency exchange, no shares moved", false)
 		return
@@ -207,8 +222,7 @@ func (in *input) flexTrade(f flexItem) {
 	e := event{faults: in.faultCount(), at: f.at, text: f.text(),
 		ref: f.get("tradeID", "transactionID", "ibExecID", "execID"), account: f.get("accountId"),
 		currency: f.get("currency")}
-	codes := strings.FieldsFunc(f.get("notes", "code"),
-		func(r rune) bool { return r == ';' || r == ',' || r == ' ' })
+	codes := strings.FieldsFunc(f.get("notes", "code"), isCodeSeparator)
 	side, effect := strings.ToUpper(f.get("buySell")), strings.ToUpper(f.get("openCloseIndicator"))
 	if effect == "" {
 		// Confirmations have it among the codes.
@@ -217,7 +231,7 @@ func (in *input) flexTrade(f flexItem) {
 	}
 	switch {
 	case side == "SELL" && effect == "O", side == "BUY" && effect == "C":
-		in.skipShort(e)
+		in.flexWritten(f, e, side, codes)
 		return
 	case side != "BUY" && side != "SELL":
 		in.addFault(f.at, "buySell: %q is not known, expected BUY or SELL; remove a cancelled trade together with its original", f.get("buySell"))
@@ -233,21 +247,20 @@ func (in *input) flexTrade(f flexItem) {
 	has := func(some ...string) bool {
 		return slices.ContainsFunc(some, func(c string) bool { return slices.Contains(codes, c) })
 	}
-	e.quantity = in.flexNumber(f, "quantity")
-	e.price = in.flexNumber(f, "tradePrice", "price")
 	c := &calc{}
-	e.fees = c.add(in.flexNumber(f, "ibCommission", "commission").Decimal,
-		in.flexNumber(f, "taxes", "tax").Decimal).Neg()
+	in.flexAmounts(f, &e, c)
 	if paid := f.get("ibCommissionCurrency", "commissionCurrency"); paid != "" &&
 		paid != e.currency && !e.fees.IsZero() {
 		in.addFault(f.at, "ibCommissionCurrency: the commission is in %s and the trade in %s, expected one currency: write the row in signalbox CSV",
 			paid, e.currency)
 	}
 	e.date = in.flexDate(f, "tradeDate", "dateTime")
+	e.time = flexTime(f, e.date)
 	in.flexSymbol(f, &e)
 	if c.err != nil {
 		in.addFault(f.at, "ibCommission: %v", c.err)
 	}
+	in.inDollars(f, &e)
 	switch {
 	case e.option && has("Ep", "GEA"):
 		e.kind = expire
@@ -259,10 +272,73 @@ func (in *input) flexTrade(f flexItem) {
 	in.record(e)
 }
 
+// flexAmounts sets the quantity, price, fees and date of a trade.
+func (in *input) flexAmounts(f flexItem, e *event, c *calc) {
+	e.quantity = in.flexNumber(f, "quantity")
+	e.price = in.flexNumber(f, "tradePrice", "price")
+	e.fees = c.add(in.flexNumber(f, "ibCommission", "commission").Decimal,
+		in.flexNumber(f, "taxes", "tax").Decimal).Neg()
+}
+
+// flexWritten skips a trade that opens or closes a short position.
+func (in *input) flexWritten(f flexItem, e event, side string, codes []string) {
+	e.kind = short
+	if f.get("assetCategory") == "OPT" {
+		e.kind = cover
+		switch {
+		case side == "SELL":
+			e.kind = write
+		case slices.Contains(codes, "A"):
+			e.kind = assigned
+		}
+		in.flexAmounts(f, &e, &calc{})
+		e.date = in.flexDate(f, "tradeDate", "dateTime")
+		in.flexSymbol(f, &e)
+		in.inDollars(f, &e)
+	}
+	if in.faultCount() == e.faults {
+		in.skipShort(e)
+	}
+}
+
+// inDollars converts the amounts of an event at the rate of the broker, if the query has it and the
+// account is kept in dollars.
+func (in *input) inDollars(f flexItem, e *event) {
+	rate := in.flexNumber(f, "fxRateToBase")
+	if e.currency == "USD" || !in.dollars[e.account] || !rate.IsPos() {
+		return
+	}
+	c := &calc{}
+	e.price.Decimal = c.mul(e.price.Decimal, rate.Decimal).Round(10)
+	e.fees = c.mul(e.fees, rate.Decimal).Round(10)
+	e.amount.Decimal = c.mul(e.amount.Decimal, rate.Decimal).Round(10)
+	e.currency = "USD"
+	if c.err != nil {
+		in.addFault(f.at, "fxRateToBase: %v", c.err)
+	}
+}
+
+// findDollars finds the accounts whose base currency is the dollar: the query says so, or a trade in
+// dollars has a rate of 1.
+func (in *input) findDollars(items []flexItem) {
+	in.dollars = make(map[string]bool)
+	for _, f := range items {
+		rate, err := parseNumber(f.get("fxRateToBase"))
+		if f.get("currency") == "USD" &&
+			(f.name == "AccountInformation" || err == nil && rate.IsOne()) {
+			in.dollars[f.get("accountId")] = true
+		}
+	}
+}
+
 // flexSymbol sets the ticker, or the symbol and the contract size of an option.
 func (in *input) flexSymbol(f flexItem, e *event) {
 	if f.get("assetCategory") != "OPT" {
-		ticker, err := parseTicker(f.get("symbol"))
+		symbol := f.get("symbol")
+		if f.get("assetCategory") == "CRYPTO" {
+			symbol = cryptoPair(symbol, e.currency)
+		}
+		ticker, err := parseTicker(symbol)
 		if err != nil {
 			in.addFault(f.at, "symbol: %v", err)
 		}
@@ -285,6 +361,12 @@ func (in *input) flexSymbol(f flexItem, e *event) {
 	e.ticker = symbol
 }
 
+// cryptoPair returns a coin as its pair with a currency: BTC and BTC.USD-PAXOS are BTC-USD.
+func cryptoPair(symbol, currency string) string {
+	coin, _, _ := cutAny(symbol, ".-")
+	return coin + "-" + currency
+}
+
 func (in *input) flexNumber(f flexItem, names ...string) number {
 	s := f.get(names...)
 	if s == "" {
@@ -296,16 +378,15 @@ func (in *input) flexNumber(f flexItem, names ...string) number {
 // flexDate reads a date in those formats of a Flex query that are not ambiguous.
 func (in *input) flexDate(f flexItem, names ...string) string {
 	s := f.get(names...)
-	day := s
-	if i := strings.IndexAny(s, ";, T"); i >= 0 {
-		day = s[:i]
-	}
-	date, ok := parseDate(day, "20060102", "2006-01-02", "02-Jan-06")
+	day, _, _ := cutAny(s, ";, T")
+	date, ok := parseDate(day, flexDates()...)
 	if !ok {
 		in.addFault(f.at, "%s: %q is not a date, expected 20240131 or 2024-01-31: choose yyyyMMdd in the Flex query", names[0], s)
 	}
 	return date
 }
+
+func flexDates() []string { return []string{"20060102", "2006-01-02", "02-Jan-06"} }
 
 func (in *input) flexCash(f flexItem) {
 	description := strings.ToLower(f.get("description"))
@@ -326,15 +407,66 @@ func (in *input) flexCash(f flexItem) {
 		currency: f.get("currency"), amount: in.flexNumber(f, "amount"),
 		date: in.flexDate(f, "dateTime", "reportDate")}
 	in.flexSymbol(f, &e)
+	in.inDollars(f, &e)
 	if e.amount.IsNeg() {
 		in.addFault(f.at, "amount: %s cancels a return of capital: remove it together with its original", e.amount)
 	}
 	in.record(e)
 }
 
+// flexEffective returns the first day of a corporate action that was booked in the evening before it,
+// or "" if it was not: the trades of that evening's day were made before the action.
+func (in *input) flexEffective(f flexItem) string {
+	booked := in.flexDate(f, "dateTime", "reportDate")
+	if flexTime(f, booked) < "16:00:00" {
+		return ""
+	}
+	if f.get("reportDate") != "" {
+		if day := in.flexDate(f, "reportDate"); day > booked {
+			return day
+		}
+	}
+	day, err := tax.ParseDate(booked)
+	if err != nil {
+		return ""
+	}
+	return (day + 1).String()
+}
+
 var flexSplit = lazy.Regexp(`(?i)SPLIT ([0-9.]+) FOR ([0-9.]+)`)
 
-// flexCorporate reads splits. The two halves of a reverse split have the same ratio and give one
+// Descriptions of a change of the ticker and of a spin-off, with the old ticker or the parent's.
+var (
+	flexRename  = lazy.Regexp(`(?i)^([A-Z0-9. ]+?) ?\([^)]*\) CUSIP/ISIN CHANGE TO \([^)]*\)`)
+	flexSpinOff = lazy.Regexp(`(?i)^([A-Z0-9. ]+?) ?\([^)]*\) SPINOFF +[0-9.]+ FOR [0-9.]+`)
+)
+
+// flexReorganization reads a change of the ticker, or returns why a record that is not a split
+// cannot be imported: no record of a spin-off has the fraction of the basis that moves.
+func (in *input) flexReorganization(f *flexItem) (why string) {
+	description, before := f.get("description"), in.faultCount()
+	if m := flexSpinOff().FindStringSubmatch(description); m != nil {
+		return fmt.Sprintf("a spin-off from %s: add a spin_off row of %s with new_ticker %s, quantity %s and the basis_fraction that the company published, in signalbox CSV",
+			m[1], m[1], oneLine(f.get("symbol")), oneLine(f.get("quantity")))
+	}
+	m := flexRename().FindStringSubmatch(description)
+	if m == nil {
+		return whyCorp
+	}
+	e := event{faults: before, at: f.at, text: f.text(), meaning: meaning{kind: rename},
+		account: f.get("accountId"), quantity: in.flexNumber(*f, "quantity"),
+		date: in.flexDate(*f, "dateTime", "reportDate"), reorg: m[0], effective: in.flexEffective(*f)}
+	if e.quantity.IsNeg() {
+		f.attr["symbol"] = m[1]
+	}
+	in.flexSymbol(*f, &e)
+	if in.faultCount() == before {
+		in.legs = append(in.legs, e)
+	}
+	return ""
+}
+
+// flexCorporate reads splits and changes of the ticker. The two halves of a reverse split have the same ratio and give one
 // row: splits holds those that were read already.
 func (in *input) flexCorporate(f *flexItem, splits map[string]bool) {
 	m := flexSplit().FindStringSubmatch(f.get("actionDescription") + " " + f.get("description"))
@@ -343,7 +475,9 @@ func (in *input) flexCorporate(f *flexItem, splits map[string]bool) {
 		in.skip(f.at.line, f.text(), "repeats actions that are elsewhere in the file", false)
 		return
 	case m == nil:
-		in.skip(f.at.line, f.text(), whyCorp, true)
+		if why := in.flexReorganization(f); why != "" {
+			in.skip(f.at.line, f.text(), why, true)
+		}
 		return
 	}
 	before := in.faultCount()
@@ -355,7 +489,8 @@ func (in *input) flexCorporate(f *flexItem, splits map[string]bool) {
 	f.attr["symbol"] = strings.TrimSuffix(f.get("symbol"), ".OLD")
 	// It has no reference, because the first half is not the same one in every export.
 	e := event{faults: before, at: f.at, text: f.text(), meaning: meaning{kind: split}, account: f.get("accountId"),
-		currency: f.get("currency"), ratio: ratio, date: in.flexDate(*f, "dateTime", "reportDate")}
+		currency: f.get("currency"), ratio: ratio, date: in.flexDate(*f, "dateTime", "reportDate"),
+		effective: in.flexEffective(*f)}
 	in.flexSymbol(*f, &e)
 	if in.faultCount() > before {
 		return

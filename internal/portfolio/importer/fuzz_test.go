@@ -76,6 +76,26 @@ func FuzzRobinhood(f *testing.F) {
 	f.Fuzz(fuzzRead)
 }
 
+func FuzzVanguard(f *testing.F) {
+	seed(f, "vanguard*.csv")
+	f.Fuzz(fuzzRead)
+}
+
+func FuzzETrade(f *testing.F) {
+	seed(f, "etrade*.csv")
+	f.Fuzz(fuzzRead)
+}
+
+func FuzzCoinbase(f *testing.F) {
+	seed(f, "coinbase*.csv")
+	f.Fuzz(fuzzRead)
+}
+
+func FuzzActivity(f *testing.F) {
+	seed(f, "ibkr*.csv")
+	f.Fuzz(fuzzRead)
+}
+
 func FuzzFlex(f *testing.F) {
 	seed(f, "flex*.xml")
 	f.Fuzz(fuzzRead)

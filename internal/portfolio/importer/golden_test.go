@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 func sampleOptions(file string) *Options {
 	switch filepath.Base(file) {
 	case "robinhood.csv", "robinhood-faults.csv", "robinhood-life.csv", "schwab-faults.csv",
-		"fidelity-life.csv":
+		"fidelity-life.csv", "coinbase.csv":
 		return &Options{Account: "brk"}
 	case "fidelity.csv":
 		return &Options{Accounts: map[string]string{"X12345678": "joint", "200000001": "roth"}}
@@ -67,7 +67,8 @@ func describe(imp *Import, err error) string {
 		for _, f := range [][2]string{{"currency", r.Currency}, {"lot", r.LotID},
 			{"to", r.ToAccount}, {"ratio", r.Ratio.String()},
 			{"donor_basis", amount(r.DonorBasis)}, {"donor_date", r.DonorDate},
-			{"value", amount(r.Value)}, {"id", r.ID}} {
+			{"value", amount(r.Value)}, {"id", r.ID},
+			{"time", r.Time}, {"closed_lots", r.ClosedLots}} {
 			if f[1] != "" {
 				fmt.Fprintf(&b, " %s=%s", f[0], f[1])
 			}

@@ -165,8 +165,10 @@ var (
 	tickerForm   = lazy.Regexp(`^[A-Z0-9^][A-Z0-9.^=-]{0,23}$`)
 	occForm      = lazy.Regexp(`^([A-Z0-9.]{1,6}) *([0-9]{6})([CP])([0-9]{8})$`)
 	schwabOption = lazy.Regexp(`^([A-Z0-9./]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) ([0-9.,]+) ([CP])$`)
-	fidelOption  = lazy.Regexp(`^-?([A-Z0-9.]{1,6}?)([0-9]{6})([CP])([0-9]+(?:\.[0-9]+)?)$`)
-	robinOption  = lazy.Regexp(
+	ibkrOption   = lazy.Regexp(
+		`^([A-Z0-9.]{1,6}) ([0-9]{2}[A-Z]{3}[0-9]{2}) ([0-9]+(?:\.[0-9]+)?) ([CP])$`)
+	fidelOption = lazy.Regexp(`^-?([A-Z0-9.]{1,6}?)([0-9]{6})([CP])([0-9]+(?:\.[0-9]+)?)$`)
+	robinOption = lazy.Regexp(
 		`(?i)\b([A-Z0-9.]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) (Call|Put) \$([0-9.,]+)`)
 )
 
@@ -180,6 +182,8 @@ func parseOption(s string) (symbol string, ok bool, err error) {
 		return m[1] + m[2] + m[3] + m[4], true, nil
 	} else if m := schwabOption().FindStringSubmatch(s); m != nil {
 		root, expiry, strike, right, layouts = m[1], m[2], m[3], m[4], []string{"1/2/2006"}
+	} else if m := ibkrOption().FindStringSubmatch(s); m != nil {
+		root, expiry, strike, right, layouts = m[1], m[2], m[3], m[4], []string{"02Jan06"}
 	} else if m := fidelOption().FindStringSubmatch(s); m != nil {
 		root, expiry, right, strike, layouts = m[1], m[2], m[3], m[4], []string{"060102"}
 	} else if m := robinOption().FindStringSubmatch(s); m != nil {

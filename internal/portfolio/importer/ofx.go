@@ -149,7 +149,7 @@ func (o *ofxFile) transaction(t *ofx.Element) {
 	case "JRNLSEC":
 		o.skipTransaction(t, t, meaning{cash, "shares moved between parts of one account"})
 	case "TRANSFER":
-		o.skipTransaction(t, t, meaning{shares, whyTransfer})
+		o.transfer(t)
 	case "BUYDEBT":
 		o.skipTransaction(t, t.Child("INVBUY"), meaning{shares, whyBond})
 	case "SELLDEBT":
@@ -240,6 +240,36 @@ func (o *ofxFile) optionClosure(t *ofx.Element) {
 		o.security(&e, t, t)
 	}
 	o.record(e)
+}
+
+// transfer records shares that were transferred in, if the file has when and for how much they were
+// bought. AVGCOSTBASIS alone does not do: some servers write a total, others an amount per share.
+func (o *ofxFile) transfer(t *ofx.Element) {
+	units, price, basis := o.number(t, "UNITS"), o.number(t, "UNITPRICE"), o.number(t, "AVGCOSTBASIS")
+	c := &calc{}
+	total := c.mul(units.Abs(), price.Abs())
+	agrees := !basis.present || basis.Equal(price.Decimal) || basis.Equal(total)
+	if o.word(t, "TFERACTION", "IN", "OUT") != "IN" || t.Value("POSTYPE") == "SHORT" ||
+		!units.IsPos() || !price.IsPos() || !agrees || t.Value("DTPURCHASE") == "" || c.err != nil {
+		o.skipTransaction(t, t, meaning{shares, whyTransfer})
+		return
+	}
+	e := o.event(t, t, buy)
+	bought := o.date(t, "DTPURCHASE", e.at)
+	o.security(&e, t, t)
+	if o.faultCount() > e.faults {
+		return
+	}
+	if bought > e.date || e.option {
+		o.skip(e.at.line, e.text, whyTransfer, true)
+		return
+	}
+	r := e.row(Transfer)
+	r.Account, r.ToAccount = "", e.account
+	r.Quantity, r.DonorBasis, r.DonorDate = units.Decimal, total.Trim(0), bought
+	o.addRow(e.at.line, e.ref, r)
+	o.note("line %d: %s %s came in with basis and date; if they came from another account of the portfolio, leave the record out and write a transfer that names both accounts",
+		e.at.line, units, e.ticker)
 }
 
 func (o *ofxFile) stockSplit(t *ofx.Element) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/govalues/decimal"
@@ -21,8 +22,13 @@ type Holding struct {
 	// Quantity is negative for a short position. It has as many decimals as the file prints.
 	Quantity decimal.Decimal
 	// Price is per share, or per option contract; zero means that the file does not give it.
-	Price  decimal.Decimal
-	Source Source
+	Price decimal.Decimal
+	// Basis is the total cost basis; nil means that the file does not give it.
+	Basis *decimal.Decimal
+	// Acquired is the day of purchase, in a list that has an entry for each lot; empty if the file
+	// does not give it.
+	Acquired string
+	Source   Source
 }
 
 // Positions is the content of a file of positions.
@@ -39,9 +45,12 @@ var (
 		"close price", "last"}
 	positionValue = []string{"mkt val (market value)", "market value", "mkt value",
 		"current value", "total value", "value", "positionvalue"}
+	positionBasis   = []string{"basis", "cost basis", "cost basis total", "costbasismoney"}
 	positionAccount = []string{"account", "account number", "account name", "account id",
 		"accountid", "clientaccountid"}
-	positionDate = []string{"date", "report date", "reportdate"}
+	positionDate     = []string{"date", "report date", "reportdate"}
+	positionAcquired = []string{"acquired", "date acquired", "acquisition date", "open date",
+		"purchase date"}
 )
 
 var (
@@ -53,7 +62,7 @@ var (
 )
 
 // ReadPositions reads a list of positions: signalbox CSV (account,ticker,quantity and optionally
-// date and price), or a CSV file as brokers export it, with columns for the symbol and the
+// date, price and basis), or a CSV file as brokers export it, with columns for the symbol and the
 // quantity. Cash and money market funds are skipped. The error is a *[FaultsError].
 func ReadPositions(name string, data []byte, opts *Options) (*Positions, error) {
 	in := newInput(name)
@@ -112,12 +121,16 @@ func (in *input) readPositions(t *table, found *Positions) {
 			in.skip(t.line(), t.text(), whyCash, false)
 			continue
 		}
+		if strings.EqualFold(t.get("levelofdetail"), "lot") { // its position has a row too
+			in.skip(t.line(), t.text(), whyRepeats, false)
+			continue
+		}
 		h := in.holding(t, symbol, own)
 		if h == nil {
 			continue
 		}
 		key := tax.Position{Account: h.Account, Ticker: h.Ticker}
-		if first, twice := seen[key]; twice && own {
+		if first, twice := seen[key]; twice && own && h.Acquired == "" {
 			in.addFault(t.at(), "%s of account %s is also in line %d, expected each position once",
 				h.Ticker, h.Account, first)
 			continue
@@ -138,6 +151,16 @@ func (in *input) holding(t *table, symbol string, own bool) *Holding {
 	if !own && t.index(positionValue) >= 0 {
 		value = t.number(positionValue...)
 	}
+	if basis := (number{}); t.index(positionBasis) >= 0 {
+		if basis = t.number(positionBasis...); basis.present {
+			total := basis.Abs()
+			h.Basis = &total
+		}
+		// A basis in another currency is not one in dollars.
+		if c := t.get("currency", "currencyprimary"); c != "" && !strings.EqualFold(c, "USD") {
+			h.Basis = nil
+		}
+	}
 	ticker, option, err := parseOption(symbol)
 	if !option {
 		ticker, err = parseTicker(symbol)
@@ -152,6 +175,14 @@ func (in *input) holding(t *table, symbol string, own bool) *Holding {
 				"%q is not a date, expected something like 2024-01-31", text)
 		}
 		h.Date = date
+	}
+	if text := t.get(positionAcquired...); text != "" && !strings.EqualFold(text, "various") {
+		date, ok := parseDate(text, "2006-1-2", "1/2/2006", "1/2/06", "20060102", "Jan-2-2006")
+		if !ok {
+			in.addFault(t.at(positionAcquired...),
+				"%q is not a date, expected something like 2024-01-31", text)
+		}
+		h.Acquired = date
 	}
 	if in.faultCount() > before {
 		return nil
@@ -218,9 +249,20 @@ func FormatPositions(holdings []Holding) ([]byte, error) {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	records := [][]string{{"date", "account", "ticker", "quantity", "price"}}
+	withBasis := slices.ContainsFunc(holdings, func(h Holding) bool { return h.Basis != nil })
+	if withBasis {
+		records[0] = append(records[0], "basis")
+	}
 	for _, h := range holdings {
-		records = append(records, []string{h.Date, h.Account, h.Ticker, h.Quantity.String(),
-			amount(h.Price.Round(8).Trim(0))})
+		record := []string{h.Date, h.Account, h.Ticker, h.Quantity.String(),
+			amount(h.Price.Round(8).Trim(0))}
+		switch {
+		case h.Basis != nil:
+			record = append(record, h.Basis.String())
+		case withBasis:
+			record = append(record, "")
+		}
+		records = append(records, record)
 	}
 	if err := w.WriteAll(records); err != nil {
 		return nil, fmt.Errorf("format positions: %w", err)

@@ -48,6 +48,44 @@ func formatHoldings(p *Positions) string {
 	return s.String()
 }
 
+// TestPositionsWithBasis has the columns of Schwab and Fidelity, and writes the basis again.
+func TestPositionsWithBasis(t *testing.T) {
+	for text, want := range map[string]string{
+		"\"Symbol\",\"Qty (Quantity)\",\"Price\",\"Cost Basis\",\n\"VTI\",\"10.5\",\"$300.00\",\"$2,100.50\",\n\"T\",\"1\",\"$20.00\",\"--\",\n": "VTI 2100.5, T none",
+		"Account Number,Symbol,Quantity,Last Price,Cost Basis Total\nX1,VTI,3,$300.00,$800.25\n":                                                 "VTI 800.25",
+		"account,ticker,quantity,basis\nbrk,VTI,3,\nbrk,T,0,0\n":                                                                                 "VTI none, T 0",
+		"Symbol,Quantity,Cost Basis,LevelOfDetail,CurrencyPrimary\nASML,10,8000,SUMMARY,EUR\nASML,10,8000,LOT,EUR\n":                             "ASML none",
+		"account,ticker,quantity\nbrk,VTI,3\n":                                                                                                   "VTI none",
+	} {
+		read := func(text []byte) string {
+			found, err := ReadPositions("p.csv", text, &Options{Account: "brk"})
+			must.Succeed(t, err)
+			var list []string
+			for _, h := range found.Holdings {
+				basis := "none"
+				if h.Basis != nil {
+					basis = h.Basis.String()
+				}
+				list = append(list, h.Ticker+" "+basis)
+			}
+			again, err := FormatPositions(found.Holdings)
+			must.Succeed(t, err)
+			if strings.Contains(string(again), ",basis\n") != strings.ContainsAny(
+				strings.Join(list, ""), "0123456789") {
+				t.Errorf("written as\n%s", again)
+			}
+			return strings.Join(list, ", ")
+		}
+		if got := read([]byte(text)); got != want {
+			t.Errorf("%s\ngives %s, want %s", text, got, want)
+		}
+	}
+	if _, err := ReadPositions("p.csv", []byte("account,ticker,quantity,basis\nbrk,VTI,3,much\n"),
+		nil); err == nil {
+		t.Error("a basis that is not a number")
+	}
+}
+
 // TestReadPositions: the price of an option is per contract, whatever the broker prints.
 func TestReadPositions(t *testing.T) {
 	accounts := map[string]string{"Individual ...123": "brk", "X12345678": "brk",

@@ -11,11 +11,15 @@ import (
 // maxBytes bounds a file. A million rows of signalbox CSV are about 60 MB.
 const maxBytes = 256 << 20
 
-// maxPreamble is how many records of a CSV file are searched for the header.
-const maxPreamble = 25
+// maxPreamble is how many records of a CSV file are searched for the header, and maxHoldings if the
+// file begins with a list of holdings.
+const (
+	maxPreamble = 25
+	maxHoldings = 10_000
+)
 
 const expectedFormats = "expected signalbox CSV (date,account,action,ticker,quantity,price,fees,currency,lot_id), " +
-	"a Schwab, Fidelity or Robinhood CSV export, an Interactive Brokers Flex query in XML, or OFX/QFX"
+	"a CSV export of Schwab, Fidelity, Robinhood, Vanguard, E*TRADE, Coinbase or Interactive Brokers, a Flex query in XML, or OFX/QFX"
 
 // Read reads one file of transactions. The name is used only in messages and in [Source]. A nil
 // opts means the zero [Options]. The error is a *[FaultsError].
@@ -94,6 +98,14 @@ type input struct {
 	// fileAccount is the account that the file names for all of its records.
 	fileAccount string
 	shorts      int
+	// written are the records of written options.
+	written []writtenOption
+	// effective are the days of rows that were booked on the day before, by the index of the row.
+	effective map[int]string
+	// dollars are the accounts of a Flex query whose base currency is the dollar.
+	dollars map[string]bool
+	// sales are the executions of a Flex query that closed lots.
+	sales []flexSale
 	// take receives the rows of a signalbox CSV file in batches; nil means they stay in imp.
 	take func([]Row)
 }
@@ -107,7 +119,7 @@ func (in *input) note(format string, args ...any) {
 }
 
 func (in *input) skip(line int, text, why string, shares bool) {
-	in.imp.Skipped = append(in.imp.Skipped, Skipped{Line: line, Text: oneLine(text), Why: why,
+	in.imp.Skipped = append(in.imp.Skipped, Skipped{Line: line, Text: recordText(text), Why: why,
 		Shares: shares})
 }
 
@@ -126,12 +138,15 @@ func (in *input) addRow(line int, ref string, r Row) {
 func (in *input) readCSV(text []byte) {
 	t := newTable(text, &in.faults)
 	var preamble []string
-	first := position{1, 1}
-	for n := 0; n < maxPreamble && t.next(); n++ {
+	first, limit := position{1, 1}, maxPreamble
+	for n := 0; n < limit && t.next(); n++ {
 		if n == 0 {
 			first = t.at()
 		}
 		t.head = columnIndexes(t.fields)
+		if isVanguardHoldings(t.head) {
+			limit = maxHoldings
+		}
 		switch {
 		case hasColumns(t.head, "date", "account", "action", "ticker"):
 			in.imp.Format = "signalbox"
@@ -147,10 +162,25 @@ func (in *input) readCSV(text []byte) {
 			"quantity", "price", "amount"):
 			in.imp.Format = "robinhood"
 			in.readRobinhood(t)
+		case hasColumns(t.head, vanguardHead()...):
+			in.imp.Format = "vanguard"
+			in.readVanguard(t)
+		case hasColumns(t.head, "transactiondate", "transactiontype", "symbol", "quantity",
+			"amount", "price"):
+			in.imp.Format = "etrade"
+			in.readETrade(t, preamble, "transactiondate")
+		case hasColumns(t.head, "activity/trade date", "activity type", "symbol", "quantity #",
+			"price $", "amount $"):
+			in.imp.Format = "etrade"
+			in.readETrade(t, preamble, "activity/trade date")
+		case hasColumns(t.head, coinbaseHead()...):
+			in.imp.Format = "coinbase"
+			in.readCoinbase(t)
 		case hasColumns(t.head, "date", "ticker", "close"):
 			in.addFault(t.at(), "the file has prices, not transactions: move it to the folder prices")
 		case hasColumns(t.head, "statement", "header", "field name"):
-			in.addFault(t.at(), "the file is an Interactive Brokers activity statement: export a Flex query in XML instead")
+			in.imp.Format = "ibkr"
+			in.readActivity(t)
 		default:
 			preamble = append(preamble, strings.Join(t.fields, ","))
 			continue
@@ -164,11 +194,16 @@ func (in *input) readCSV(text []byte) {
 func (in *input) finish() {
 	in.joinLegs()
 	in.sortOldestFirst()
+	premiums := in.findPremiums()
 	in.mapAccounts()
 	if in.shorts > 0 {
 		in.note("%d records of short positions or written options were skipped: no lots are kept for them, and their premiums do not change any basis", in.shorts)
 	}
 	in.assignIDs()
+	in.applyPremiums(premiums)
+	for i, day := range in.effective {
+		in.imp.Rows[i].Date = day
+	}
 }
 
 // sortOldestFirst reverses the rows of a broker's CSV if they are newest first, as most brokers
@@ -176,7 +211,7 @@ func (in *input) finish() {
 // trades on one day came first.
 func (in *input) sortOldestFirst() {
 	switch in.imp.Format {
-	case "schwab", "fidelity", "robinhood":
+	case "schwab", "fidelity", "robinhood", "vanguard", "etrade":
 	default:
 		return
 	}
@@ -227,10 +262,10 @@ func (in *input) mapAccounts() {
 	}
 	names := make(map[string]int)
 	for i := range in.imp.Rows {
-		r := &in.imp.Rows[i]
-		r.Account = strings.Join(strings.Fields(r.Account), " ")
-		if _, ok := names[r.Account]; !ok {
-			names[r.Account] = r.Source.Line
+		account := in.imp.Rows[i].brokerAccount()
+		*account = strings.Join(strings.Fields(*account), " ")
+		if _, ok := names[*account]; !ok {
+			names[*account] = in.imp.Rows[i].Source.Line
 		}
 	}
 	if in.opts.Account != "" && len(names) > 1 {
@@ -249,11 +284,19 @@ func (in *input) mapAccounts() {
 		return
 	}
 	for i := range in.imp.Rows {
-		r := &in.imp.Rows[i]
+		account := in.imp.Rows[i].brokerAccount()
 		if in.opts.Account != "" {
-			r.Account = in.opts.Account
-		} else if id, ok := in.opts.Accounts[r.Account]; ok {
-			r.Account = id
+			*account = in.opts.Account
+		} else if id, ok := in.opts.Accounts[*account]; ok {
+			*account = id
 		}
 	}
+}
+
+// brokerAccount returns the account of a broker's row: shares that came in name it as ToAccount.
+func (r *Row) brokerAccount() *string {
+	if r.Action == Transfer && r.Account == "" {
+		return &r.ToAccount
+	}
+	return &r.Account
 }

@@ -7,7 +7,10 @@ func robinhoodWords() vocabulary {
 	v := make(vocabulary)
 	v.put(meaning{kind: buy}, "buy, bto")
 	v.put(meaning{kind: sell}, "sell, stc")
-	v.put(meaning{short, whyShort}, "sto, btc, btcs, ssto, ss, bc, oasgn, oasgnx")
+	v.put(meaning{short, WhyShort}, "btcs, ssto, ss, bc, oasgnx")
+	v.put(meaning{kind: write}, "sto")
+	v.put(meaning{kind: cover}, "btc")
+	v.put(meaning{kind: assigned}, "oasgn")
 	v.put(meaning{kind: expire}, "oexp")
 	v.put(meaning{kind: exercise}, "oexcs, oexs")
 	v.put(meaning{kind: split}, "spl")
@@ -45,6 +48,11 @@ func (in *input) readRobinhood(t *table) {
 			in.addFault(t.at("trans code"),
 				"trans code: %q is not known%s, expected one of Robinhood's codes like Buy, Sell or CDIV",
 				t.get("trans code"), words.hint(code))
+		}
+		if e.kind == write || e.kind == cover || e.kind == assigned {
+			symbol, option, err := parseOption(description)
+			e.ticker, e.option = symbol, option && err == nil
+			return
 		}
 		if code != "bto" && code != "stc" && e.kind != expire && e.kind != exercise {
 			t.symbol(e, "instrument")

@@ -29,9 +29,12 @@ const (
 	Assign          = tax.Assign
 	GiftIn          = tax.GiftIn
 	Inherit         = tax.Inherit
+	SpinOff         = tax.SpinOff
+	Exchange        = tax.Exchange
+	CashInLieu      = tax.CashInLieu
 )
 
-const actionNames = "buy, sell, reinvest, split, transfer, return_of_capital, expire, assign, gift_in or inherit"
+const actionNames = "buy, sell, reinvest, split, transfer, return_of_capital, expire, assign, gift_in, inherit, spin_off, exchange or cash_in_lieu"
 
 // Row is one transaction. Zero values mean that the file does not give the value.
 type Row struct {
@@ -56,6 +59,16 @@ type Row struct {
 	DonorBasis decimal.Decimal
 	DonorDate  string
 	Value      decimal.Decimal
+	// Time is the time of a trade, such as 09:30:01, in the broker's time zone.
+	Time string
+	// ClosedLots are the lots that the broker closed with a sale, as in the column closed_lots.
+	ClosedLots string
+	// NewTicker is what a spin-off or an exchange gives.
+	NewTicker string
+	// NewPrice is the value of a share of it, if cash is paid too.
+	NewPrice decimal.Decimal
+	// BasisFraction is the part of the basis that a spin-off moves.
+	BasisFraction decimal.Decimal
 	// ID is the same in every import of the row; see the package comment.
 	ID     string
 	Source Source
@@ -74,7 +87,8 @@ type Skipped struct {
 
 // Import is the content of a file.
 type Import struct {
-	// Format is "signalbox", "schwab", "fidelity", "robinhood", "flex" or "ofx".
+	// Format is "signalbox", "schwab", "fidelity", "robinhood", "vanguard", "etrade", "coinbase",
+	// "ibkr", "flex" or "ofx".
 	Format  string
 	Rows    []Row
 	Skipped []Skipped
@@ -127,6 +141,12 @@ func contentSum(r *Row) fingerprint {
 		}
 		b, _ = d.Trim(0).AppendText(b) // which never fails
 		b = append(b, 0x1f)
+	}
+	for _, s := range [...]string{r.Time, r.ClosedLots, r.NewTicker,
+		amount(r.BasisFraction.Trim(0)), amount(r.NewPrice.Trim(0))} {
+		if s != "" { // most rows have none, and keep their fingerprints
+			b = append(append(b, s...), 0x1f)
+		}
 	}
 	sum := sha256.Sum256(b)
 	return fingerprint(sum[:len(fingerprint{})])

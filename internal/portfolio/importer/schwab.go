@@ -19,8 +19,10 @@ func schwabWords() vocabulary {
 	v.put(meaning{kind: capital}, "return of capital, cash return of capital")
 	v.put(meaning{kind: expire}, "expired")
 	v.put(meaning{kind: exercise}, "exchange or exercise, exercised")
-	v.put(meaning{short, whyShort}, "assigned, sell short, sell to open, buy to close, "+
-		"buy to cover, cover short")
+	v.put(meaning{short, WhyShort}, "sell short, buy to cover, cover short")
+	v.put(meaning{kind: write}, "sell to open")
+	v.put(meaning{kind: cover}, "buy to close")
+	v.put(meaning{kind: assigned}, "assigned")
 	v.put(meaning{cash, whyDividend}, "qualified dividend, cash dividend, "+
 		"non-qualified div, special dividend, special qual div, qual div reinvest, "+
 		"reinvest dividend, pr yr cash div, pr yr div reinvest, pr yr non-qual div, "+
@@ -43,7 +45,8 @@ func schwabWords() vocabulary {
 	v.put(meaning{shares, whyBack}, "cancel buy, cancel sell, buy cancel, sell cancel")
 	v.put(meaning{shares, whyCorp}, "stock merger, cash/stock merger, cash merger, "+
 		"cash merger adj, spin-off, name change, mandatory reorg exc, reorganization, "+
-		"stock div dist, tender offer, stock dividend")
+		"stock div dist, tender offer, stock dividend, conversion, options frwd split, "+
+		"options frwd split adj, options reverse split")
 	v.put(meaning{shares, whyBond}, "principal payment, full redemption, "+
 		"full redemption adj")
 	return v
@@ -134,6 +137,10 @@ func (t *table) symbol(e *event, name string) {
 		return
 	}
 	symbol, option, err := parseOption(t.get(name))
+	if e.kind < buy { // a written option, which is skipped whatever its name is
+		e.ticker, e.option = symbol, option && err == nil
+		return
+	}
 	if !option {
 		symbol, err = parseTicker(t.get(name))
 	}

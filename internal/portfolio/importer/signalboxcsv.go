@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unique"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/tax"
 )
 
 func allColumns() []string {
 	return []string{"date", "account", "action", "ticker", "quantity", "price", "fees", "currency",
 		"lot_id",
-		"to_account", "ratio", "donor_basis", "donor_date", "value", "id"}
+		"to_account", "ratio", "donor_basis", "donor_date", "value", "id",
+		"time", "closed_lots", "new_ticker", "basis_fraction", "new_price"}
 }
 
 // numBasic is the number of columns that every file has. The others are written only if a row needs
@@ -96,7 +100,12 @@ func (t *table) checkColumns(required, further []string) bool {
 
 // intern returns a copy of s that is shared by all equal strings. A field is a part of the string
 // of its whole record, so a row that kept it would keep the record.
-func intern(s string) string { return unique.Make(s).Value() }
+func intern(s string) string {
+	if s == "" {
+		return ""
+	}
+	return unique.Make(s).Value()
+}
 
 func (in *input) signalboxRow(t *table) Row {
 	r := Row{
@@ -107,9 +116,29 @@ func (in *input) signalboxRow(t *table) Row {
 		LotID: strings.Clone(t.get("lot_id")), ToAccount: intern(t.get("to_account")),
 		DonorBasis: t.nonNegative("donor_basis"),
 		DonorDate:  t.isoDate("donor_date", false), Value: t.nonNegative("value"),
-		ID: strings.Clone(t.get("id")),
+		ID: strings.Clone(t.get("id")), Time: intern(t.get("time")),
+		ClosedLots: strings.Clone(t.get("closed_lots")), BasisFraction: t.nonNegative("basis_fraction"),
+		NewPrice: t.nonNegative("new_price"),
 	}
-	if r.Account == "" && r.Action != Transfer && r.Action != Split {
+	if s := t.get("new_ticker"); s != "" {
+		ticker, err := parseTicker(s)
+		if err != nil {
+			in.addFault(t.at("new_ticker"), "new_ticker: %v", err)
+		}
+		r.NewTicker = intern(ticker)
+	}
+	if r.Time != "" {
+		if _, err := tax.ParseClock(r.Time); err != nil {
+			in.addFault(t.at("time"), "time: %q is not a time, expected something like 09:30:01",
+				r.Time)
+		}
+	}
+	if r.ClosedLots != "" {
+		if _, err := ParseClosedLots(r.ClosedLots); err != nil {
+			in.addFault(t.at("closed_lots"), "closed_lots: %v", err)
+		}
+	}
+	if r.Account == "" && !slices.Contains([]Action{Transfer, Split, SpinOff, Exchange}, r.Action) {
 		in.addFault(t.at("account"), "the account is empty, expected the id of an account")
 	}
 	ticker, err := parseTicker(t.get("ticker"))
@@ -132,6 +161,9 @@ func parseAction(s string) Action {
 }
 
 func (t *table) nonNegative(name string) decimal.Decimal {
+	if t.get(name) == "" {
+		return decimal.Zero // most columns of most rows
+	}
 	n := t.number(name)
 	if n.IsNeg() {
 		t.addFault(t.at(name),
@@ -186,6 +218,22 @@ func (in *input) checkSignalboxRow(t *table, r *Row) {
 			"the account, if a split has no ratio")
 		need(r.Ratio.IsZero() && r.Quantity.IsZero() && t.get("ratio") == "", "ratio",
 			"a ratio like 4 or 3:2, or the shares added as quantity")
+	case SpinOff, Exchange:
+		need(r.NewTicker == "" || r.NewTicker == r.Ticker, "new_ticker", "the ticker that was received")
+		need(r.Account == "" && t.get("ratio") == "", "account",
+			"the account, if there is no ratio")
+		need(r.Ratio.IsZero() && r.Quantity.IsZero() && t.get("ratio") == "", "ratio",
+			"a ratio like 1:4, new to old, or the shares received as quantity")
+		need(r.Action == Exchange && !r.Value.IsZero(), "value",
+			"no value: write the cash for each old share as price, and new_price")
+		need(r.Action == Exchange && r.Price.IsZero() != r.NewPrice.IsZero(), "new_price",
+			"both price, the cash for each old share, and new_price, the value of a new one, or neither")
+		need(r.Action == SpinOff && (t.get("basis_fraction") == "") == (t.get("value") == ""),
+			"basis_fraction",
+			"the part of the basis that moves, as the company publishes it (0.125 for 12.5 percent), or if it is taxable the value of the shares received")
+	case CashInLieu:
+		quantity()
+		need(r.Value.IsZero() && r.Price.IsZero(), "value", "the cash received, or a price")
 	case Transfer:
 		quantity()
 		need(r.ToAccount == r.Account, "to_account",
@@ -237,7 +285,8 @@ func Format(rows []Row) ([]byte, error) {
 		}
 		records[i] = []string{r.Date, r.Account, string(r.Action), r.Ticker, amount(r.Quantity), price(r), amount(r.Fees),
 			r.Currency, r.LotID, r.ToAccount, r.Ratio.String(), donorBasis(r), r.DonorDate,
-			amount(r.Value), id}
+			amount(r.Value), id, r.Time, r.ClosedLots, r.NewTicker, amount(r.BasisFraction),
+			amount(r.NewPrice)}
 		for j := range further {
 			used[j] = used[j] || records[i][numBasic+j] != ""
 		}

@@ -119,6 +119,81 @@ func TestTransfersOutside(t *testing.T) {
 	mustRead(t, "f", []byte(head+"2024-01-31,,transfer,KO,2,,,,,brk,90,2024-01-31\n"), nil)
 }
 
+// TestCorporateActions checks the rows of spin-offs, exchanges and cash for fractions.
+func TestCorporateActions(t *testing.T) {
+	head := strings.TrimSpace(ownHead) + ",ratio,value,new_ticker,basis_fraction\n"
+	imp := mustRead(t, "f", []byte(head+"2024-04-02,,spin_off,GE,,,,,,1:4,,gev,0.173\n"+
+		"2024-04-02,a,spin_off,GE,5,,,,,,70,OLD,\n2024-06-03,a,exchange,SQ,80,,,,,,,XYZ,\n"+
+		"2024-06-05,a,cash_in_lieu,GEV,0.5,,,,,,88.20,,\n"), nil)
+	if len(imp.Rows) != 4 || imp.Rows[0].NewTicker != "GEV" ||
+		imp.Rows[0].BasisFraction.String() != "0.173" || imp.Rows[0].ID == imp.Rows[1].ID {
+		t.Errorf("rows %+v", imp.Rows)
+	}
+	sameAgain(t, imp.Rows)
+	for row, want := range map[string]string{
+		"a,spin_off,GE,5,,,,,,,,0.1":      "new_ticker: spin_off needs the ticker",
+		"a,exchange,GE,5,,,,,,,GE,":       "new_ticker: exchange needs the ticker",
+		",spin_off,GE,5,,,,,,,GEV,0.1":    "account: spin_off needs the account",
+		"a,exchange,GE,,,,,,,,GEV,":       "ratio: exchange needs a ratio like 1:4",
+		"a,spin_off,GE,5,,,,,,,GEV,":      "basis_fraction: spin_off needs the part",
+		"a,spin_off,GE,5,,,,,,70,GEV,0.1": "basis_fraction: spin_off needs the part",
+		"a,spin_off,GE,5,,,,,,,GEV,1/8":   "basis_fraction: ",
+		"a,exchange,GE,5,,,,,,70,GEV,":    "value: exchange needs no value",
+		"a,exchange,GE,5,3,,,,,,GEV,":     "new_price: exchange needs both",
+		"a,exchange,GE,5,,,,,,,G V$,":     "new_ticker: ",
+		"a,cash_in_lieu,GE,0.5,,,,,,,,":   "value: cash_in_lieu needs the cash",
+		"a,cash_in_lieu,GE,,,,,,,5,,":     "quantity: cash_in_lieu needs a quantity",
+	} {
+		if fe := refusal(t, head+"2024-01-31,"+row+"\n", nil); !strings.Contains(fe.Error(), want) {
+			t.Errorf("%s\ngives %v\nexpected %s", row, fe, want)
+		}
+	}
+}
+
+// TestFlexReorganizations has descriptions as in public Flex queries.
+func TestFlexReorganizations(t *testing.T) {
+	const record = `<CorporateAction accountId="U1" assetCategory="STK" dateTime="20210723;202500" symbol="SYMBOL" quantity="QUANTITY" type="IC" description="DESCRIPTION"/>`
+	const change = "CCIV(US1714391026) CUSIP/ISIN Change to (US5494981039) "
+	both := func(old, oldQuantity, new, newQuantity string) string {
+		r := strings.NewReplacer("SYMBOL", old, "QUANTITY", oldQuantity, "DESCRIPTION",
+			change+"(CCIV, CHURCHILL CAPITAL CORP IV-A, US1714391026)")
+		s := strings.NewReplacer("SYMBOL", new, "QUANTITY", newQuantity, "DESCRIPTION",
+			change+"("+new+", LUCID GROUP INC, US5494981039)")
+		return r.Replace(record) + "\n" + s.Replace(record)
+	}
+	spinOff := strings.NewReplacer("SYMBOL", "WAB", "QUANTITY", "0.5371", "DESCRIPTION",
+		"GE(US3696041033) SPINOFF  5371 FOR 1000000 (WAB, WABTEC CORP, 929740108)").Replace(record)
+	for _, tt := range []struct{ name, records, want string }{
+		{"a new ticker", both("CCIV.OLD", "-85", "LCID", "85"), "exchange CCIV for LCID 85:85"},
+		{"another number of shares", both("CCIV", "-90", "LCID", "30"), "exchange CCIV for LCID 30:90"},
+		{"the same ticker", both("CCIV.OLD", "-85", "CCIV", "85"),
+			"only the number of the security changed, only the number of the security changed"},
+		{"the same ticker, another number of shares", both("CCIV.OLD", "-85", "CCIV", "84"),
+			"shares: " + whyCorp + ", shares: " + whyCorp},
+		{"one half", strings.SplitN(both("CCIV", "-85", "LCID", "85"), "\n", 2)[0], "shares: " + whyCorp},
+		{"a spin-off", spinOff,
+			"shares: a spin-off from GE: add a spin_off row of GE with new_ticker WAB, quantity 0.5371 and the basis_fraction that the company published, in signalbox CSV"},
+	} {
+		imp := mustRead(t, "f.xml", []byte("<FlexQueryResponse><FlexStatements><FlexStatement accountId=\"U1\"><CorporateActions>"+
+			tt.records+"</CorporateActions></FlexStatement></FlexStatements></FlexQueryResponse>"), nil)
+		var got []string
+		for _, r := range imp.Rows {
+			got = append(got, fmt.Sprintf("%s %s for %s %s:%s", r.Action, r.Ticker, r.NewTicker,
+				r.Ratio.New, r.Ratio.Old))
+		}
+		for _, s := range imp.Skipped {
+			why := s.Why
+			if s.Shares {
+				why = "shares: " + why
+			}
+			got = append(got, why)
+		}
+		if g := strings.Join(got, ", "); g != tt.want {
+			t.Errorf("%s: %s\nwant %s", tt.name, g, tt.want)
+		}
+	}
+}
+
 func TestOwnRefusals(t *testing.T) {
 	head := strings.TrimSpace(ownHead) + ",to_account,ratio,donor_basis,donor_date,value,id\n"
 	for row, want := range map[string]string{

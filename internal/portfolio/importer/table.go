@@ -60,7 +60,7 @@ func (t *table) line() int {
 }
 
 // text returns the record on one line, for messages.
-func (t *table) text() string { return oneLine(strings.Join(t.fields, ",")) }
+func (t *table) text() string { return recordText(strings.Join(t.fields, ",")) }
 
 // index returns the index of the first of the named columns that the file has, or -1.
 func (t *table) index(names []string) int {

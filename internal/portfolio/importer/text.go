@@ -81,3 +81,6 @@ func otherTextFormat(text []byte) string {
 
 // oneLine returns a record on one line of at most 160 characters, for messages.
 func oneLine(s string) string { return text.Shorten(text.OneLine(s), 160) }
+
+// recordText returns a record on one line. It is long enough for the tickers that it names.
+func recordText(s string) string { return text.Shorten(text.OneLine(s), 500) }

@@ -16,6 +16,10 @@ func layouts() map[string][]string {
 		"a Fidelity export": {"run date", "action", "symbol", "quantity", "price", "amount"},
 		"a Robinhood export": {"activity date", "instrument", "description", "trans code",
 			"quantity", "price", "amount"},
+		"a Vanguard export": vanguardHead(),
+		"an E*TRADE export": {"activity/trade date", "activity type", "symbol", "quantity #",
+			"price $", "amount $"},
+		"a Coinbase export": coinbaseHead(),
 	}
 }
 
@@ -76,8 +80,6 @@ func otherExport(head map[string]int) string {
 		return "is from Schwab's Equity Award Center: export the history of the brokerage account, and add rows for vested shares in signalbox CSV"
 	case has("date", "investment", "transaction type"):
 		return "is the history of a Fidelity workplace plan: write its rows in signalbox CSV"
-	case has("trade date", "transaction type", "investment name"):
-		return "is a Vanguard CSV: download OFX (for Quicken) from Vanguard instead"
 	case has("date", "from", "to", "rate"):
 		return "has exchange rates, not transactions: save it as fx.csv, next to portfolio.yaml"
 	}

@@ -22,7 +22,7 @@ func (v vocabulary) put(m meaning, words string) {
 func normalize(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
 
 // hint is a suggestion for an unknown word, as a part of a message. Finding it compares all known
-// words, so it is found only for messages that are shown: a file can have a million unknown words.
+// words, and a file can have a million unknown words. So only messages that are shown look for it.
 type hint struct {
 	word  string
 	known func() []string
@@ -59,5 +59,6 @@ func nearest(word string, known []string) string {
 func actionList() []string {
 	return []string{string(Buy), string(Sell), string(Reinvest), string(Split), string(Transfer),
 		string(ReturnOfCapital), string(Expire),
-		string(Assign), string(GiftIn), string(Inherit)}
+		string(Assign), string(GiftIn), string(Inherit), string(SpinOff), string(Exchange),
+		string(CashInLieu)}
 }

@@ -44,9 +44,11 @@ func Build(rules Rules, txs []Transaction, asOf Date) (*Book, error) {
 	slices.SortStableFunc(b.WashSales, func(x, y WashSale) int {
 		return cmp.Or(cmp.Compare(x.SaleDate, y.SaleDate), cmp.Compare(x.row, y.row))
 	})
-	slices.SortStableFunc(b.Incomplete, func(x, y Gap) int {
-		return cmp.Or(cmp.Compare(x.Date, y.Date), cmp.Compare(x.Row, y.Row))
-	})
+	for _, gaps := range [][]Gap{b.Incomplete, b.OrderUnknown} {
+		slices.SortStableFunc(gaps, func(x, y Gap) int {
+			return cmp.Or(cmp.Compare(x.Date, y.Date), cmp.Compare(x.Row, y.Row))
+		})
+	}
 	return b, nil
 }
 
@@ -57,7 +59,7 @@ func (p *part) export() Lot {
 		HoldingStart: p.holdStart, LotID: p.lot.name().String(),
 		Quantity: p.quantity.Trim(0), Basis: p.basis.Trim(0), BasisAdjustment: p.adjustment.Trim(0),
 		AlwaysLong: p.alwaysLong,
-		Taxable:    h.account.taxable(), row: p.lot.row, ticker: h.ticker,
+		Taxable:    h.account.taxable(), row: p.lot.row, order: p.lot.order, ticker: h.ticker,
 		free: p.lot.purchase != nil && !p.used}
 	l.LossBasis, l.LossHoldingStart = l.Basis, l.HoldingStart
 	if p.lot.dual {
@@ -66,20 +68,54 @@ func (p *part) export() Lot {
 	return l
 }
 
-// Realized returns the gains of a year in the taxable ones of some accounts, less losses that are
-// not disallowed.
-func (b *Book) Realized(year int, accounts map[string]bool) (short, long decimal.Decimal, err error) {
+// Net is gains less losses that are not disallowed.
+type Net struct{ Short, Long decimal.Decimal }
+
+// Realized returns the net of the sales up to a day, by year, in the taxable ones of some accounts.
+// Contracts under section 1256 are left out: 60 percent of each gain is long-term, and open ones
+// count at the end of a year.
+func (b *Book) Realized(until Date, accounts map[string]bool) (map[int]Net, error) {
 	var c calc
+	years := make(map[int]Net)
 	for i := range b.Sales {
 		s := &b.Sales[i]
-		if !s.Taxable || s.Date.Year() != year || !accounts[s.Account] {
+		if !s.Taxable || s.Date > until || !accounts[s.Account] || s.Section1256 {
 			continue
 		}
-		into := &short
+		n, gain := years[s.Date.Year()], c.add(s.Gain, s.Disallowed)
 		if s.LongTerm {
-			into = &long
+			n.Long = c.add(n.Long, gain)
+		} else {
+			n.Short = c.add(n.Short, gain)
 		}
-		*into = c.add(*into, c.add(s.Gain, s.Disallowed))
+		years[s.Date.Year()] = n
 	}
-	return short, long, c.err
+	return years, c.err
+}
+
+// Carryover returns the losses, as positive amounts, that a year carries over from the years before
+// it (section 1212(b), as in the Capital Loss Carryover Worksheet of Schedule D). Each year deducts
+// at most the limit from other income, which is taken to be large enough.
+func Carryover(years map[int]Net, year int, limit decimal.Decimal) (Net, error) {
+	var c calc
+	var carried Net
+	first := year
+	for y := range years {
+		first = min(first, y)
+	}
+	for y := first; y < year; y++ {
+		short, long := c.sub(years[y].Short, carried.Short), c.sub(years[y].Long, carried.Long)
+		carried = Net{}
+		net := c.add(short, long)
+		if !net.IsNeg() {
+			continue
+		}
+		deducted := limit.Min(net.Neg())
+		positive := func(d decimal.Decimal) decimal.Decimal { return d.Max(decimal.Zero) }
+		carried.Short = positive(c.sub(short.Neg(), c.add(deducted, positive(long))))
+		carried.Long = positive(c.sub(long.Neg(),
+			c.add(positive(short), positive(c.sub(deducted, positive(short.Neg()))))))
+	}
+	carried.Short, carried.Long = carried.Short.Trim(0), carried.Long.Trim(0)
+	return carried, c.err
 }

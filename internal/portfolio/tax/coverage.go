@@ -25,10 +25,9 @@ type Coverage struct {
 	Missing []Discrepancy
 }
 
-// Cover computes the coverage of accounts. Empty means all taxable accounts; others are ignored. A
-// nil held means the shares that the rows add up to.
-func Cover(b *Book, prices map[string]decimal.Decimal, held map[Position]decimal.Decimal,
-	accounts []string) (Coverage, error) {
+// Cover computes the coverage of the accounts, shares and unknown lots in opts.
+func Cover(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (Coverage, error) {
+	held, accounts := opts.Held, opts.Accounts
 	missing, surplus, err := Reconcile(b, held, accounts)
 	if err != nil {
 		return Coverage{}, err
@@ -54,7 +53,10 @@ func Cover(b *Book, prices map[string]decimal.Decimal, held map[Position]decimal
 		}
 		cover.Positions++
 		lots, incomplete := withLots[p]
-		if !incomplete {
+		switch {
+		case opts.Unknown[p.Ticker]:
+			lots = decimal.Zero
+		case !incomplete:
 			cover.WithLots++
 			lots = shares
 		}

@@ -9,16 +9,21 @@
 // # Lots
 //
 // Each purchase is a lot of its account; two rows of one day are two lots. A sell takes lots by the
-// method of the account. A lot id in the row takes precedence over the method, because it is an
-// adequate identification (Reg. 1.1012-1(c)). MinTax takes short-term losses, long-term losses,
+// method of the account. A lot id in the row, or the lots that the broker closed, take precedence over
+// the method, because they are an adequate identification (Reg. 1.1012-1(c)). A closed lot is
+// identified by its day and time. If several lots of that day are open and the times do not decide,
+// its shares are a gap of the sale. MinTax takes short-term losses, long-term losses,
 // long-term gains and short-term gains, in this order, and in each the highest basis per share
 // first. A gift that was worth less than the donor's basis counts from its own day for a loss, and
 // from the donor's day for a gain. Fees are part of basis and of proceeds. A lot without an id is
 // named by its date and its number on that date: 2024-01-05#1.
 //
-// Rows have dates, not times. Within a day the order is: splits, returns of capital, acquisitions,
-// transfers, options that are assigned or exercised, sells. Rows of one kind keep the order in
-// which they were given. Each account may have its own row for a split; without an account, only
+// Within a day the order is: splits, returns of capital, acquisitions, transfers, options that are
+// assigned or exercised, sells. Rows of one kind keep the order in which they were given. If all
+// trades of an account and ticker on a day have times, these are in the order of the times; trades
+// of one time are in the order above. This is not done on days with a transfer, a gift or an
+// exercise in the group. [Book.OrderUnknown] lists the sells whose lots depend on an order that is
+// not known. Each account may have its own row for a split; without an account, only
 // one split row per day and ticker is allowed.
 //
 // The cost of an exercised call belongs to the shares that were bought at its strike on that day in
@@ -40,6 +45,9 @@
 //     the loss, and a position that is closed in several fills on one day is closed;
 //   - shares that were given, inherited or transferred: they were not purchased.
 //
+// If a purchase was divided over accounts since, the shares that stayed replace first, then those
+// that were transferred, the last transfer first. The law leaves this open.
+//
 // The disallowed loss is added to the basis of the replacement shares, and the days for which the
 // sold shares were held to their holding period, even if the replacement was bought before the
 // sale. A replacement in an ira, roth, hsa or 401k gets neither, and the loss is permanently
@@ -49,12 +57,17 @@
 // Shares of a loss and of a later purchase are converted by the splits of the purchased ticker
 // between the two; for a call, by those of its underlying. A call and the shares that it buys are
 // one acquisition: the shares keep what the call took of a loss, and take no other loss. If HIFO or
-// MinTax sells some lots of a call before the exercise, the look-ahead assumes FIFO for them.
+// MinTax sells some lots of a call before the exercise, or a sell names closed lots, the look-ahead
+// assumes FIFO for them.
 //
 // Section 1091 is about stock and securities. Tickers in [Rules.Crypto] are neither: their losses
 // are not matched, and they replace nothing.
 //
 // # Harvest
+//
+// Sales that were made on the day of the book come before those of the candidates: their losses are
+// matched first, with shares of candidates too. The law leaves this open. [Simulate] applies planned
+// sales in the same order, and agrees with the candidates.
 //
 // A loss is a candidate only if a sale would realize it. The method of the account decides which
 // lots a sale takes, if it names none; so a candidate is a lot that the method takes before any lot

@@ -19,6 +19,7 @@ type fold struct {
 	// What the look-ahead finds, because a loss is matched with purchases up to 30 days later.
 	purchases []*purchase // by date
 	splits    map[*ticker][]split
+	exchanges []exchange
 	ratios    map[int]Ratio      // of splits, by row; none if there was nothing to split
 	exercises map[int][]delivery // of calls, by row
 
@@ -53,7 +54,7 @@ func (f *fold) run(rows []row) error {
 	f.lookAhead(rows)
 	for i := range rows {
 		r := &rows[i]
-		if i > 0 && r.Date != f.today {
+		if i > 0 && (r.Date != f.today || r.planned && !rows[i-1].planned) {
 			if err := f.endDay(&rows[i-1]); err != nil {
 				return err
 			}
@@ -81,6 +82,10 @@ func (f *fold) apply(r *row) {
 		f.split(r)
 	case ReturnOfCapital:
 		f.returnCapital(r)
+	case SpinOff:
+		f.spinOff(r)
+	case Exchange:
+		f.exchange(r)
 	case Buy, Reinvest:
 		f.buy(r)
 	case GiftIn:
@@ -93,7 +98,7 @@ func (f *fold) apply(r *row) {
 		f.transfer(r)
 	case Assign:
 		f.assign(r)
-	case Sell, Expire:
+	case Sell, Expire, CashInLieu:
 		f.sell(r)
 	}
 }
@@ -147,7 +152,8 @@ func (f *fold) gap(r *row, a *account, quantity decimal.Decimal, why string) {
 
 // open adds a new lot in one part.
 func (f *fold) open(r *row, l *lot, p part) {
-	l.row, l.id, l.number = r.index, r.LotID, l.holding.nextNumber(l.date)
+	l.row, l.order, l.time = r.index, r.order, r.Time
+	l.id, l.number = r.LotID, l.holding.nextNumber(l.date)
 	p.lot = l
 	l.first = f.newPart(p)
 	f.addLot(l)
@@ -160,7 +166,8 @@ func (f *fold) buy(r *row) {
 		return // it closes written options
 	}
 	h := f.holding(r.account, r.ticker)
-	l := &lot{holding: h, date: r.Date, row: r.index, purchase: p, id: r.LotID, number: h.nextNumber(r.Date)}
+	l := &lot{holding: h, date: r.Date, row: r.index, order: r.order, time: r.Time, purchase: p,
+		id: r.LotID, number: h.nextNumber(r.Date)}
 	left := shares{quantity: p.quantity, basis: f.portion(f.add(f.mul(r.Quantity, r.Price), r.Fees),
 		p.quantity, r.Quantity)}
 	end := &l.first
@@ -254,10 +261,7 @@ func (f *fold) returnCapital(r *row) {
 		f.gap(r, r.account, r.Quantity, "capital returned on shares that were not bought")
 		return
 	}
-	quantity, amount := decimal.Zero, f.value(r)
-	for _, p := range parts {
-		quantity = f.add(quantity, p.quantity)
-	}
+	quantity, amount := f.quantityOf(parts), f.value(r)
 	for _, p := range parts {
 		returned := f.portion(amount, p.quantity, quantity)
 		amount, quantity = f.sub(amount, returned), f.sub(quantity, p.quantity)

@@ -31,10 +31,15 @@ type generator struct {
 	// units in the model.
 	deep  bool
 	calls bool // mostly calls and their shares
-	rules Rules
-	txs   []Transaction
-	today Date
-	held  map[position]float64
+	busy  bool // trades of one ticker, many on one day
+	// corporate has trades of X, a spin-off of S from it and an exchange of it for Y
+	corporate bool
+	// exchanged and spun are the days of these; zero before them
+	exchanged, spun Date
+	rules           Rules
+	txs             []Transaction
+	today           Date
+	held            map[position]float64
 
 	splits    int
 	lastSplit Date
@@ -69,6 +74,16 @@ func drawCalls(t *rapid.T) drawn {
 	return drawRows(t, &generator{exact: true, deep: true, calls: true})
 }
 
+// drawBusy draws trades of one ticker in few accounts, many on one day.
+func drawBusy(t *rapid.T) drawn {
+	return drawRows(t, &generator{exact: true, busy: true})
+}
+
+// drawCorporate draws trades of X, S, which is spun off from it, and Y, which it becomes.
+func drawCorporate(t *rapid.T) drawn {
+	return drawRows(t, &generator{exact: true, corporate: true})
+}
+
 func drawRows(t *rapid.T, m *generator) drawn {
 	method := rapid.SampledFrom([]Method{FIFO, LIFO, HIFO, MinTax, Specific})
 	m.t, m.today, m.held = t, DateOf(2023, 1, 1), make(map[position]float64)
@@ -90,11 +105,68 @@ func drawRows(t *rapid.T, m *generator) drawn {
 	}
 	pace := rapid.SampledFrom([][]int{{0, 1}, {0, 1, 2, 5}, {0, 3, 10, 29, 30, 31},
 		{0, 1, 15, 200}}).Draw(t, "pace")
+	if m.busy {
+		pace = []int{0, 0, 0, 1, 20}
+	}
 	for range rapid.IntRange(2, 25).Draw(t, "rows") {
 		m.today += Date(rapid.SampledFrom(pace).Draw(t, "days later"))
 		m.row()
 	}
+	if !m.corporate {
+		m.drawTimes()
+		m.drawClosedLots()
+	}
 	return drawn{m.rules, m.txs, m.today}
+}
+
+// drawTimes draws times for the trades of some exact histories, and for a few of them none.
+func (m *generator) drawTimes() {
+	if !m.exact || !rapid.Bool().Draw(m.t, "has times") {
+		return
+	}
+	for i := range m.txs {
+		switch x := &m.txs[i]; x.Action {
+		case Buy, Sell, Reinvest:
+			x.Time = Clock(rapid.SampledFrom([]int{1, 2, 3, 3601, 7201, 0}).Draw(m.t, "time"))
+		}
+	}
+}
+
+// drawClosedLots names the lots that some of the sells closed: of days on which the account
+// acquired shares, with the time of the purchase or without one.
+func (m *generator) drawClosedLots() {
+	for i := range m.txs {
+		x := &m.txs[i]
+		if x.Action != Sell || x.LotID != "" || x.Ticker == drawnCall ||
+			rapid.IntRange(0, 3).Draw(m.t, "names closed lots") > 0 {
+			continue
+		}
+		var from []ClosedLot
+		for _, in := range m.txs {
+			switch in.Action {
+			case Buy, Reinvest, GiftIn, Inherit:
+				if in.Account == x.Account && in.Ticker == x.Ticker && in.Date <= x.Date {
+					from = append(from, ClosedLot{Opened: in.Date, Time: in.Time})
+				}
+			}
+		}
+		if len(from) == 0 {
+			continue
+		}
+		left := x.Quantity
+		for left.IsPos() {
+			l := rapid.SampledFrom(from).Draw(m.t, "closed lot")
+			if l.Quantity = left; m.exact && len(x.Lots) == 0 {
+				l.Quantity = decimal.MustNew(rapid.Int64Range(1, whole(left)).Draw(m.t,
+					"of the closed lot"), 0)
+			}
+			if rapid.Bool().Draw(m.t, "without its time") {
+				l.Time = 0
+			}
+			x.Lots = append(x.Lots, l)
+			left, _ = left.Sub(l.Quantity)
+		}
+	}
 }
 
 func (m *generator) row() {
@@ -108,13 +180,23 @@ func (m *generator) row() {
 	case m.calls:
 		actions = []Action{Buy, Buy, Buy, Sell, Sell, Sell, Assign, Assign, Assign, Transfer, Split}
 		tickers = []string{"VOO", "VOO", "IVV", drawnCall, drawnCall, drawnCall}
+	case m.corporate:
+		actions = []Action{Buy, Buy, Buy, Buy, Sell, Sell, Sell, Sell, Reinvest, Transfer, Split, GiftIn,
+			Inherit, SpinOff, Exchange}
+		tickers = m.corporateTickers()
+	case m.busy:
+		actions = []Action{Buy, Buy, Buy, Buy, Sell, Sell, Sell, Reinvest, Split}
+		tickers = []string{"X"}
 	case m.deep:
 		actions = append(actions, Assign)
 	}
 	x := Transaction{Date: m.today, Action: rapid.SampledFrom(actions).Draw(m.t, "action")}
+	accounts := []string{"brk", "brk", "brk", "two", "her", "ira", "roth"}
+	if m.busy {
+		accounts = []string{"brk", "brk", "her", "her", "ira"}
+	}
 	p := position{
-		rapid.SampledFrom([]string{"brk", "brk", "brk", "two", "her", "ira", "roth"}).Draw(m.t,
-			"account"),
+		rapid.SampledFrom(accounts).Draw(m.t, "account"),
 		rapid.SampledFrom(tickers).Draw(m.t, "ticker"),
 	}
 	switch x.Action {
@@ -125,8 +207,11 @@ func (m *generator) row() {
 	case Assign:
 		m.exercise()
 		return
+	case SpinOff, Exchange:
+		m.drawCorporateAction(x)
+		return
 	case Split:
-		if m.splits++; m.splits > 2 || m.today == m.lastSplit {
+		if m.splits++; m.splits > 2 || m.today == m.lastSplit || m.exchanged > 0 || m.spun > 0 {
 			return // two rows of one day are one split, reported by two accounts
 		}
 		m.lastSplit = m.today
@@ -184,10 +269,58 @@ func (m *generator) exercise() {
 	m.txs = append(m.txs, x, bought)
 }
 
+// corporateTickers returns the tickers that exist.
+func (m *generator) corporateTickers() []string {
+	tickers := []string{"X", "X", "X"}
+	if m.exchanged > 0 {
+		tickers = []string{"Y", "Y", "Y"}
+	}
+	if m.spun > 0 {
+		tickers = append(tickers, "S")
+	}
+	return tickers
+}
+
+// drawCorporateAction draws a spin-off or an exchange on a day of its own.
+func (m *generator) drawCorporateAction(x Transaction) {
+	day := &m.spun
+	if x.NewTicker = "S"; x.Action == Exchange {
+		day, x.NewTicker = &m.exchanged, "Y"
+	}
+	if *day > 0 || m.exchanged > 0 || len(m.txs) == 0 {
+		return
+	}
+	if m.txs[len(m.txs)-1].Date == m.today {
+		m.today++
+	}
+	*day, x.Date, x.Ticker = m.today, m.today, "X"
+	x.Ratio = rapid.SampledFrom([]Ratio{{decimal.One, decimal.One}, {decimal.Two, decimal.One},
+		{decimal.One, decimal.Two}}).Draw(m.t, "ratio")
+	if x.Action == Exchange && rapid.Bool().Draw(m.t, "has cash") {
+		x.Price, x.NewPrice = m.dollars("cash", 1, 10), m.dollars("price of a new share", 2, 16)
+	}
+	if x.Action == SpinOff {
+		x.BasisFraction = decimal.MustParse("0.25")
+	}
+	factor, _ := x.Ratio.Decimal()
+	f, _ := factor.Float64()
+	for p, shares := range m.held {
+		if p.ticker != "X" {
+			continue
+		}
+		m.held[position{p.account, x.NewTicker}] += shares * f
+		if x.Action == Exchange {
+			delete(m.held, p)
+		}
+	}
+	m.txs = append(m.txs, x)
+	m.today++
+}
+
 // dollars draws an amount per share.
 func (m *generator) dollars(label string, low, high int64) decimal.Decimal {
 	if m.exact {
-		return decimal.MustNew(money*rapid.Int64Range(low, high).Draw(m.t, label), 0)
+		return decimal.MustNew(m.money()*rapid.Int64Range(low, high).Draw(m.t, label), 0)
 	}
 	return decimal.MustNew(rapid.Int64Range(low*100, high*100).Draw(m.t, label), 2)
 }
@@ -222,12 +355,21 @@ func (m *generator) acquire(x *Transaction, p position) {
 	m.held[p] += qty
 }
 
+// money is a factor of every exact amount. With corporate actions, it also leaves whole dollars after
+// two of them with ratios, and for a quarter of the basis.
+func (m *generator) money() int64 {
+	if m.corporate {
+		return money * 64
+	}
+	return money
+}
+
 // fees draws fees. In an exact history, they are the same number of dollars for each share.
 func (m *generator) fees(qty decimal.Decimal, ticker string) decimal.Decimal {
 	if !m.exact {
 		return decimal.MustNew(rapid.Int64Range(1, 999).Draw(m.t, "fees"), 2)
 	}
-	each := int64(money)
+	each := m.money()
 	if ticker == drawnCall {
 		each *= contractSize
 	}
@@ -332,9 +474,18 @@ func TestGeneratedHistories(t *testing.T) {
 	}{
 		{"exact", histories(true), 30, common},
 		{"not exact", histories(false), 30, common},
+		{"busy days", rapid.Custom(drawBusy), 30, []string{"closed lot", "order unknown",
+			"sale before a purchase of its day", "part of a loss", "several replacements"}},
 		{"calls", rapid.Custom(drawCalls), 0, []string{"call",
 			"call that takes a loss and is exercised", "shares of a call take a loss",
 			"split of the group in the window"}},
+		{"corporate actions", rapid.Custom(drawCorporate), 30, []string{"shares of a spin-off sold", "gain by cash",
+			"purchase after the exchange", "purchase before the exchange", "split in the window",
+			"wash sale into a retirement account"}},
+		{"years", rapid.Custom(drawYears), 10, append([]string{"shares of a spin-off sold", "gain by cash",
+			"purchase after the exchange", "return of capital", "spin_off", "exchange", "cash_in_lieu",
+			"taxable spin-off", "transfer from another broker", "sale on the last day",
+			"several years"}, common[:4]...)},
 	} {
 		const n = 300
 		count := make(map[string]int)
@@ -373,6 +524,8 @@ func casesIn(txs []Transaction, b *Book) map[string]bool {
 		note("part of a loss", w.DisallowedShares.Cmp(w.Shares) < 0)
 		note("several replacements", len(w.Replacements) > 1)
 		for _, r := range w.Replacements {
+			note("purchase after the exchange", w.Ticker == "X" && r.Ticker == "Y")
+			note("purchase before the exchange", w.Ticker == "Y" && r.Ticker == "X")
 			note("another account", r.Account != w.Account)
 			note("group", r.Ticker != w.Ticker && r.Ticker != drawnCall && w.Ticker != drawnCall)
 			note("call", r.Ticker == drawnCall && w.Ticker != drawnCall)
@@ -397,6 +550,25 @@ func casesIn(txs []Transaction, b *Book) map[string]bool {
 		note("chain", s.Disallowed.IsPos() && raised[fmt.Sprint(s.LotDate, s.Ticker)])
 		note("loss of a gift or inheritance", s.Gain.IsNeg() &&
 			slices.Contains([]Action{GiftIn, Inherit}, txs[s.lotRow].Action))
+		note("closed lot", len(txs[s.Row].Lots) > 0)
+		note("sale before a purchase of its day", txs[s.Row].Time > 0 &&
+			slices.ContainsFunc(txs, func(x Transaction) bool {
+				return x.Action == Buy && x.Date == s.Date && x.Account == s.Account &&
+					x.Ticker == s.Ticker && x.Time > txs[s.Row].Time
+			}))
+	}
+	note("order unknown", len(b.OrderUnknown) > 0)
+	for _, x := range txs {
+		note("return of capital", x.Action == ReturnOfCapital)
+		note(string(x.Action), x.Action == SpinOff || x.Action == Exchange || x.Action == CashInLieu)
+		note("taxable spin-off", x.Action == SpinOff && !x.Value.IsZero())
+		note("transfer from another broker", x.Action == Transfer && x.Account == "")
+		note("sale on the last day", x.Action == Sell && x.Date == b.AsOf)
+		note("several years", x.Date.Year()+2 <= b.AsOf.Year())
+	}
+	for _, s := range b.Sales {
+		note("shares of a spin-off sold", s.Ticker == "S")
+		note("gain by cash", s.Quantity.IsZero())
 	}
 	return seen
 }

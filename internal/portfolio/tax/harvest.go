@@ -32,6 +32,12 @@ type HarvestOptions struct {
 	SkipWashCheck bool
 	// Held is the shares of each position. Nil means those that the rows add up to.
 	Held map[Position]decimal.Decimal
+	// Unknown is tickers whose lots are not known, although the rows have some: a record that
+	// changed them is missing. They are never candidates, and no position of them has lots.
+	Unknown map[string]bool
+	// NotOffered is tickers that are never candidates. Contracts under section 1256 need not be
+	// listed.
+	NotOffered map[string]bool
 }
 
 // Candidate is an open lot at a loss that a sale by the method of its account takes before any lot
@@ -181,7 +187,8 @@ func (h *harvest) findCandidates() {
 			lots[to].Ticker == p.Ticker; to++ {
 		}
 		if !lots[from].Taxable || len(h.opts.Accounts) > 0 &&
-			!slices.Contains(h.opts.Accounts, p.Account) || notHeld[p] {
+			!slices.Contains(h.opts.Accounts, p.Account) || notHeld[p] ||
+			h.opts.Unknown[p.Ticker] || h.opts.NotOffered[p.Ticker] || lots[from].ticker.contract {
 			continue
 		}
 		if price, ok := h.prices[p.Ticker]; ok {
@@ -210,7 +217,7 @@ func (h *harvest) findInPosition(from, to int, price decimal.Decimal, unknown bo
 			continue
 		}
 		c := candidate(l, h.book.AsOf, price, value.Trim(0), loss.Trim(0))
-		c.lot, c.Crypto, c.Method = i, l.ticker.crypto, h.book.accounts[l.Account].Method
+		c.lot, c.Crypto, c.Method = i, l.ticker.exempt, h.book.accounts[l.Account].Method
 		if n := place[i]; c.Method != Specific && n < order.reached {
 			c.Plain = Outcome{Quantity: order.quantities[n+1].Trim(0),
 				Gain: order.gains[n+1].Trim(0)}
@@ -298,10 +305,10 @@ func (h *harvest) combine() {
 	}
 }
 
-// compareAge orders lots of the book by date, then by row, then by their order in the book.
+// compareAge orders lots of the book by date, then by time or row, then by their order in the book.
 func (b *Book) compareAge(x, y int) int {
 	return cmp.Or(cmp.Compare(b.Lots[x].LotDate, b.Lots[y].LotDate),
-		cmp.Compare(b.Lots[x].row, b.Lots[y].row), cmp.Compare(x, y))
+		cmp.Compare(b.Lots[x].order, b.Lots[y].order), cmp.Compare(x, y))
 }
 
 // sellCombined matches a candidate with what the candidates before it left of the recent purchases.

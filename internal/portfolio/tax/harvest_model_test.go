@@ -13,14 +13,19 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// drawHarvest draws a history, a later day and prices, and harvests. There is no row on that day:
-// shares that it sells would change the matching of the losses of that day.
-func drawHarvest(t *rapid.T) (drawn, *Book, *HarvestResult) {
-	d := drawRows(t, &generator{exact: true})
-	b := d.build(t, d.last+Date(rapid.IntRange(1, 40).Draw(t, "days to the harvest")))
+// drawHarvest draws a history, a day at least some days after it and prices, and harvests. If the
+// candidates become rows, they must have a later day than the others: sales of one day are matched
+// together, and shares that it sells replace nothing.
+func drawHarvest(t *rapid.T, least int) (drawn, *Book, *HarvestResult) {
+	return drawHarvestOf(t, &generator{exact: true}, least)
+}
+
+func drawHarvestOf(t *rapid.T, m *generator, least int) (drawn, *Book, *HarvestResult) {
+	d := drawRows(t, m)
+	b := d.build(t, d.last+Date(rapid.IntRange(least, 40).Draw(t, "days to the harvest")))
 	prices := make(map[string]decimal.Decimal)
-	for _, ticker := range []string{"X", "VOO", "IVV", drawnCall} {
-		price := money * rapid.Int64Range(1, 25).Draw(t, "price of "+ticker)
+	for _, ticker := range []string{"X", "VOO", "IVV", drawnCall, "Y", "S"} {
+		price := m.money() * rapid.Int64Range(1, 25).Draw(t, "price of "+ticker)
 		if ticker == drawnCall {
 			price *= contractSize
 		}
@@ -70,10 +75,19 @@ func (m *model) sellCandidate(t *rapid.T, l *Lot, c *Candidate, row int, on Date
 }
 
 // TestHarvestMatchesModel compares each candidate sold alone, its first clean day, and all
-// candidates sold together.
+// candidates sold together. Sales that were made on the day of the harvest come before those of
+// the candidates: their losses are matched first.
 func TestHarvestMatchesModel(t *testing.T) {
+	for name, m := range map[string]generator{"without corporate actions": {exact: true},
+		"with corporate actions": {exact: true, corporate: true}} {
+		t.Run(name, func(t *testing.T) { checkCandidates(t, m) })
+	}
+}
+
+func checkCandidates(t *testing.T, with generator) {
 	property.Check(t, func(t *rapid.T) {
-		d, b, r := drawHarvest(t)
+		g := with
+		d, b, r := drawHarvestOf(t, &g, 0)
 		m := runModel(d, b.AsOf)
 		together := m.clone()
 		inOrder := inBookOrder(r.Candidates)
@@ -137,15 +151,23 @@ func compareCandidate(t *rapid.T, want tally, c *Candidate, l *Lot) {
 		term(c.LongTerm))
 	add(c.DisallowedShares, c.DisallowedLoss, "row 0 disallowed")
 	add(decimal.Zero, c.PermanentLoss, "row 0 permanent")
-	for _, r := range c.Causes {
-		add(r.Shares, decimal.Zero, "row 0 by %s %s", r.Date, r.Ticker)
+	// X may have become Y.
+	either := func(ticker string) string {
+		if ticker == "Y" {
+			return "X"
+		}
+		return ticker
 	}
-	// A harvest names the account that holds a replacement, a book the one that bought it.
+	for _, r := range c.Causes {
+		add(r.Shares, decimal.Zero, "row 0 by %s %s", r.Date, either(r.Ticker))
+	}
+	// A harvest names the account and ticker that a replacement has now, a book those of its
+	// purchase.
 	anywhere := make(tally)
 	for key, e := range want {
 		var date, account, ticker string
 		if n, _ := fmt.Sscanf(key, "row 0 by %s %s %s", &date, &account, &ticker); n == 3 {
-			key = fmt.Sprintf("row 0 by %s %s", date, ticker)
+			key = fmt.Sprintf("row 0 by %s %s", date, either(ticker))
 		}
 		anywhere.add(e.shares, e.dollars, "%s", key)
 	}
@@ -171,7 +193,7 @@ func sellRow(b *Book, c *Candidate, on Date) (Transaction, bool) {
 // additional rows.
 func TestHarvestMatchesSelling(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		d, b, r := drawHarvest(t)
+		d, b, r := drawHarvest(t, 1)
 		row := len(d.txs)
 		for i := range r.Candidates {
 			c := &r.Candidates[i]
@@ -203,12 +225,12 @@ func TestHarvestMatchesSelling(t *testing.T) {
 	})
 }
 
-// TestDoNotBuyBefore: after all candidates are sold, a purchase one day before the end of a
+// TestDoNotBuyBefore: when all candidates are sold, a purchase one day before the end of a
 // restriction makes the wash sale larger, and a purchase on that day does not. The same holds for
 // losses that were realized before.
 func TestDoNotBuyBefore(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		d, b, r := drawHarvest(t)
+		d, b, r := drawHarvest(t, 1)
 		checkRestrictions(t, d, r.DoNotBuyNow, b, 0)
 		sold := drawn{d.rules, slices.Clone(d.txs), b.AsOf}
 		for _, c := range inBookOrder(r.Candidates) {

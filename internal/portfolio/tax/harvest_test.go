@@ -290,7 +290,7 @@ func TestCover(t *testing.T) {
 			Missing: missing},
 		"hifo": {},
 	} {
-		got, err := Cover(b, prices, nil, strings.Fields(accounts))
+		got, err := Cover(b, prices, HarvestOptions{Accounts: strings.Fields(accounts)})
 		must.Succeed(t, err)
 		if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", accounts, diff)
@@ -298,7 +298,7 @@ func TestCover(t *testing.T) {
 	}
 	// The broker's list of positions takes precedence over the rows.
 	held := map[Position]decimal.Decimal{{"brk", "X"}: dec(t, "40"), {"brk", "NEW"}: dec(t, "1")}
-	got, err := Cover(b, prices, held, nil)
+	got, err := Cover(b, prices, HarvestOptions{Held: held})
 	want := Coverage{Positions: 2, ValuePct: 75, NoPrice: []string{"NEW"}, Missing: []Discrepancy{
 		{Position{"brk", "NEW"}, dec(t, "1"), dec(t, "0")},
 		{Position{"brk", "X"}, dec(t, "40"), dec(t, "30")}}}

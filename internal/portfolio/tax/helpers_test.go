@@ -62,6 +62,13 @@ func day(tb testing.TB, s string) Date {
 	return d
 }
 
+func clock(tb testing.TB, s string) Clock {
+	tb.Helper()
+	c, err := ParseClock(s)
+	must.Succeed(tb, err)
+	return c
+}
+
 func dec(tb testing.TB, s string) decimal.Decimal {
 	tb.Helper()
 	d, err := decimal.Parse(s)
@@ -72,7 +79,7 @@ func dec(tb testing.TB, s string) decimal.Decimal {
 }
 
 // rows parses lines like "2024-01-05 brk buy X 100 @10 fees=1 lot=a to=two ratio=3:2 donor=500
-// since=2020-01-01 value=400". The account "-" means none.
+// since=2020-01-01 value=400 new=Y fraction=0.25 time=09:30:01 closed=60@2023-01-05T09:30:01". The account "-" means none.
 func rows(tb testing.TB, text string) []Transaction {
 	tb.Helper()
 	var txs []Transaction
@@ -105,8 +112,24 @@ func rows(tb testing.TB, text string) []Transaction {
 				t.DonorBasis = dec(tb, value)
 			case key == "since":
 				t.DonorDate = day(tb, value)
+			case key == "new":
+				t.NewTicker = value
+			case key == "newprice":
+				t.NewPrice = dec(tb, value)
+			case key == "fraction":
+				t.BasisFraction = dec(tb, value)
 			case key == "value":
 				t.Value = dec(tb, value)
+			case key == "time":
+				t.Time = clock(tb, value)
+			case key == "closed":
+				quantity, opened, _ := strings.Cut(value, "@")
+				date, at, timed := strings.Cut(opened, "T")
+				l := ClosedLot{Opened: day(tb, date), Quantity: dec(tb, quantity)}
+				if timed {
+					l.Time = clock(tb, at)
+				}
+				t.Lots = append(t.Lots, l)
 			default:
 				tb.Fatalf("line %d: %q", i+1, s)
 			}
@@ -176,6 +199,9 @@ func formatBook(b *Book) string {
 	}
 	for _, g := range b.Incomplete {
 		fmt.Fprintf(&s, "%s %s gap %s %s: %s\n", g.Date, g.Account, g.Ticker, g.Quantity, g.Why)
+	}
+	for _, g := range b.OrderUnknown {
+		fmt.Fprintf(&s, "%s %s order %s %s\n", g.Date, g.Account, g.Ticker, g.Quantity)
 	}
 	return s.String()
 }

@@ -1,7 +1,9 @@
 package tax
 
 import (
+	"cmp"
 	"container/list"
+	"slices"
 
 	"github.com/govalues/decimal"
 )
@@ -43,34 +45,44 @@ func (p *purchase) unused() *part {
 
 // lookAhead finds all purchases, the ratios of all splits, and the shares that exercised calls buy.
 func (f *fold) lookAhead(rows []row) {
-	calls := &callTracker{fold: f}
+	calls, timed := &callTracker{fold: f}, false
 	for i := range rows {
 		r := &rows[i]
 		switch r.Action {
 		case Buy, Reinvest:
 			f.addPurchase(r)
-		case Split:
+		case Split, SpinOff, Exchange:
 			f.addSplit(r)
 		}
 		if r.ticker.call {
 			calls.track(r)
 		}
 		f.project(r)
+		timed = timed || r.timed
+	}
+	if timed {
+		slices.SortStableFunc(f.purchases, func(a, b *purchase) int {
+			return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.order, b.order))
+		})
+	}
+	for _, p := range f.purchases {
+		if t := p.ticker; t.option {
+			if f.replaceOption[t] == nil {
+				f.replaceOption[t] = list.New()
+			}
+			f.replaceOption[t].PushBack(p)
+		}
+		if (!p.ticker.option || p.ticker.call) && !p.ticker.exempt {
+			f.replaceShares.PushBack(p)
+		}
 	}
 }
 
 func (f *fold) addPurchase(r *row) {
 	p := &purchase{row: r, quantity: r.Quantity}
-	if t := r.ticker; t.option {
-		held := f.holding(r.account, t).projected
+	if r.ticker.option {
+		held := f.holding(r.account, r.ticker).projected
 		p.quantity = r.Quantity.Min(f.add(held, r.Quantity)).Max(decimal.Zero)
-		if f.replaceOption[t] == nil {
-			f.replaceOption[t] = list.New()
-		}
-		f.replaceOption[t].PushBack(p)
-	}
-	if (!r.ticker.option || r.ticker.call) && !r.ticker.crypto {
-		f.replaceShares.PushBack(p)
 	}
 	r.purchase, f.purchases = p, append(f.purchases, p)
 }
@@ -92,8 +104,10 @@ func (f *fold) project(r *row) {
 	switch r.Action {
 	case Buy, Reinvest, GiftIn, Inherit:
 		move(r.account, r.Quantity)
-	case Sell:
+	case Sell, CashInLieu:
 		move(r.account, r.Quantity.Neg())
+	case SpinOff, Exchange:
+		f.projectCorporate(r)
 	case Expire, Assign:
 		if f.holding(r.account, r.ticker).projected.IsNeg() {
 			move(r.account, r.Quantity) // it closes written options
@@ -108,6 +122,23 @@ func (f *fold) project(r *row) {
 			for _, h := range f.splitHoldings(r) {
 				h.projected = f.portion(h.projected, ratio.New, ratio.Old)
 				h.net = f.portion(h.net, ratio.New, ratio.Old)
+			}
+		}
+	}
+}
+
+// projectCorporate does the same for a spin-off or an exchange.
+func (f *fold) projectCorporate(r *row) {
+	ratio, known := f.ratios[r.index]
+	if !known {
+		return
+	}
+	for _, h := range slices.Clone(f.splitHoldings(r)) {
+		to := f.holding(h.account, r.newTicker)
+		for _, n := range []struct{ from, to *decimal.Decimal }{{&h.projected, &to.projected},
+			{&h.net, &to.net}} {
+			if *n.to = f.add(*n.to, f.portion(*n.from, ratio.New, ratio.Old)); r.Action == Exchange {
+				*n.from = decimal.Zero
 			}
 		}
 	}

@@ -21,6 +21,7 @@ type holding struct {
 	newest  queue[*lot]              // LIFO
 	ranking                          // HIFO and MinTax
 	byName  map[lotName]*queue[*lot] // nil until a row names a lot
+	byDay   map[Date][]*lot          // nil until a row names a day
 	arrived int                      // number of lots so far
 
 	numbered   Date // the date that lastNumber belongs to
@@ -38,6 +39,8 @@ type lot struct {
 	holding  *holding
 	date     Date
 	row      int       // the transaction that brought the shares
+	order    int       // of the row among those of its day
+	time     Clock     // of the purchase
 	arrival  int       // number of the lot in its holding
 	purchase *purchase // nil if the shares were not purchased
 	id       string    // as given in the row, or empty
@@ -88,9 +91,9 @@ func (l *lot) open() *part {
 	return l.first
 }
 
-// compareAge orders lots by date, then by row, then by arrival in the account.
+// compareAge orders lots by date, then by time or row, then by arrival in the account.
 func compareAge(a, b *lot) int {
-	return cmp.Or(cmp.Compare(a.date, b.date), cmp.Compare(a.row, b.row),
+	return cmp.Or(cmp.Compare(a.date, b.date), cmp.Compare(a.order, b.order),
 		cmp.Compare(a.arrival, b.arrival))
 }
 
@@ -99,11 +102,17 @@ func newer(a, b *lot) bool { return compareAge(a, b) > 0 }
 
 func newHolding(a *account, t *ticker) *holding {
 	h := &holding{account: a, ticker: t}
-	h.byDate.before, h.newest.before = older, newer
-	if a.ranksLots() {
+	h.reset()
+	return h
+}
+
+// reset empties the queues.
+func (h *holding) reset() {
+	h.byDate, h.newest = queue[*lot]{before: older}, queue[*lot]{before: newer}
+	h.byName, h.byDay = nil, nil
+	if h.account.ranksLots() {
 		h.ranking = newRanking()
 	}
-	return h
 }
 
 // nextNumber returns the number of a new lot among those of its date.
@@ -126,6 +135,9 @@ func (f *fold) addLot(l *lot) {
 	}
 	if h.byName != nil {
 		h.addName(l)
+	}
+	if h.byDay != nil {
+		h.byDay[l.date] = append(h.byDay[l.date], l)
 	}
 	for p := l.first; p != nil; p = p.next {
 		f.rank(p)
@@ -265,6 +277,34 @@ func (h *holding) named(id string) *part {
 		}
 	}
 	return nil
+}
+
+// opened returns the first open part of the lot that a broker closed, or nil and the reason. Lots of
+// one day differ by their times: those with the time of the broker are one lot to it. Without equal
+// times, the day must have one purchase only.
+func (h *holding) opened(c ClosedLot) (p *part, why string) {
+	if h.byDay == nil {
+		h.byDay = make(map[Date][]*lot)
+		for _, l := range h.openLots() {
+			h.byDay[l.date] = append(h.byDay[l.date], l)
+		}
+	}
+	lots := slices.DeleteFunc(h.byDay[c.Opened], func(l *lot) bool { return l.open() == nil })
+	slices.SortFunc(lots, compareAge)
+	h.byDay[c.Opened] = lots
+	for _, l := range lots {
+		if c.Time != 0 && l.time == c.Time {
+			return l.open(), ""
+		}
+	}
+	switch {
+	case len(lots) == 0:
+		return nil, "the broker closed a lot of " + c.Opened.String() + ", which has no such shares"
+	case lots[0].row != lots[len(lots)-1].row:
+		return nil, "the broker closed one of several lots of " + c.Opened.String() +
+			", and their times are not known"
+	}
+	return lots[0].open(), ""
 }
 
 // queue is a priority queue, for use with container/heap: items[0] is an item that no other is

@@ -2,6 +2,7 @@ package tax
 
 import (
 	"errors"
+	"github.com/govalues/decimal"
 	"strings"
 	"testing"
 
@@ -374,9 +375,83 @@ func TestRealized(t *testing.T) {
 		2024-03-02 brk buy Y 5 @8
 		2024-01-10 her buy W 10 @10
 		2024-03-05 her sell W 10 @90`)
-	short, long, err := b.Realized(2024, map[string]bool{"brk": true, "ira": true})
-	if err != nil || short.Cmp(dec(t, "-30")) != 0 || long.Cmp(dec(t, "30")) != 0 {
-		t.Errorf("short-term %s, long-term %s, %v; want -30 and 30", short, long, err)
+	years, err := b.Realized(b.AsOf, map[string]bool{"brk": true, "ira": true})
+	if n := years[2024]; err != nil || n.Short.Cmp(dec(t, "-30")) != 0 ||
+		n.Long.Cmp(dec(t, "30")) != 0 {
+		t.Errorf("%+v, %v; want -30 and 30", n, err)
+	}
+	if years, err = b.Realized(day(t, "2024-02-29"), map[string]bool{"brk": true}); err != nil ||
+		len(years) != 1 {
+		t.Errorf("until February: %v, %v", years, err)
+	}
+}
+
+// TestSection1212Carryover computes the worksheet of Schedule D by hand, with a limit of $3,000.
+func TestSection1212Carryover(t *testing.T) {
+	n := func(short, long string) Net { return Net{dec(t, short), dec(t, long)} }
+	for _, tt := range []struct {
+		name  string
+		years map[int]Net
+		want  Net
+	}{
+		{"no losses", map[int]Net{2024: n("100", "50")}, n("0", "0")},
+		{"less than the limit: 2,000 is deducted", map[int]Net{2025: n("-2000", "0")}, n("0", "0")},
+		{"short-term: 20,000 − 3,000 = 17,000", map[int]Net{2025: n("-20000", "0")},
+			n("17000", "0")},
+		{"long-term: 20,000 − 3,000 = 17,000", map[int]Net{2025: n("0", "-20000")},
+			n("0", "17000")},
+		{"both: short-term losses are deducted first, 4,000 − 3,000 = 1,000 and 5,000",
+			map[int]Net{2025: n("-4000", "-5000")}, n("1000", "5000")},
+		{"both: 1,000 − 1,000 = 0 and 5,000 − 2,000 = 3,000",
+			map[int]Net{2025: n("-1000", "-5000")}, n("0", "3000")},
+		{"a long-term gain: 10,000 − 4,000 − 3,000 = 3,000",
+			map[int]Net{2025: n("-10000", "4000")}, n("3000", "0")},
+		{"a short-term gain: 10,000 − 4,000 − 3,000 = 3,000",
+			map[int]Net{2025: n("4000", "-10000")}, n("0", "3000")},
+		// 2022: 10,000 − 3,000 = 7,000. 2023 has no sale: 7,000 − 3,000 = 4,000.
+		// 2024: 1,000 − 4,000 = −3,000, all deducted.
+		{"year by year", map[int]Net{2022: n("-10000", "0"), 2024: n("1000", "0")}, n("0", "0")},
+		// 2022: 0 and 7,000. 2023: 2,000 short-term, so −5,000: 7,000 − 2,000 − 3,000 = 2,000.
+		// 2024: −500 and −2,000: all deducted. 2025: −4,000: 4,000 − 3,000 = 1,000.
+		{"year by year, of both terms", map[int]Net{2022: n("0", "-10000"), 2023: n("2000", "0"),
+			2024: n("-500", "0"), 2025: n("-4000", "0")}, n("1000", "0")},
+		{"later years do not count", map[int]Net{2026: n("-20000", "0")}, n("0", "0")},
+	} {
+		got, err := Carryover(tt.years, 2026, dec(t, "3000"))
+		if err != nil || got.Short.Cmp(tt.want.Short) != 0 || got.Long.Cmp(tt.want.Long) != 0 {
+			t.Errorf("%s: %+v, %v", tt.name, got, err)
+		}
+	}
+}
+
+// TestSection1256Contracts: options on a broad-based index are not capital assets with short-term
+// and long-term lots: 60 percent of a gain is long-term (section 1256(a)(3)), and section 1091 does
+// not apply (section 1256(f)(5)). Without figures for that, no sale counts and no lot is a
+// candidate.
+func TestSection1256Contracts(t *testing.T) {
+	const option = "SPXW240621C05000000"
+	b := build(t, `
+		2024-01-10 brk buy `+option+` 2 @1000
+		2024-03-01 brk sell `+option+` 1 @400
+		2024-03-05 brk buy `+option+` 1 @500
+		2024-03-05 brk buy SPY240621C00500000 1 @500`)
+	if len(b.WashSales) != 0 || !b.Sales[0].Section1256 {
+		t.Errorf("%s", formatBook(b))
+	}
+	if years, err := b.Realized(b.AsOf, map[string]bool{"brk": true}); err != nil ||
+		len(years) != 0 {
+		t.Errorf("%v, %v", years, err)
+	}
+	r, err := Harvest(b, map[string]decimal.Decimal{option: dec(t, "100"),
+		"SPY240621C00500000": dec(t, "100")}, HarvestOptions{})
+	if err != nil || len(r.Candidates) != 1 || r.Candidates[0].Ticker != "SPY240621C00500000" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for name, want := range map[string]bool{option: true, "VIX240619P00015000": true,
+		"SPY240621C00500000": false, "SPX": false, "XSPA240621C00500000": false} {
+		if Section1256(name) != want {
+			t.Errorf("%s: %t", name, !want)
+		}
 	}
 }
 

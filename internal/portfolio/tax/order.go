@@ -33,6 +33,13 @@ type Outcome struct {
 	Unknown bool
 }
 
+// GainAt returns the gain on a lot that is sold at a price, negative for a loss.
+func (l *Lot) GainAt(price decimal.Decimal) (decimal.Decimal, error) {
+	h := &harvest{}
+	gain := h.gainOf(l, price)
+	return gain, h.err
+}
+
 // gainOf returns the gain on a lot at a price, negative for a loss. Between the value of a gift and
 // the donor's basis there is neither.
 func (h *harvest) gainOf(l *Lot, price decimal.Decimal) decimal.Decimal {
@@ -58,7 +65,7 @@ func (h *harvest) newSaleOrder(from, to int, price decimal.Decimal, unknown bool
 		// The newest lot comes first. The parts of a lot keep their order.
 		slices.SortStableFunc(o.lots, func(x, y int) int {
 			return cmp.Or(cmp.Compare(lots[y].LotDate, lots[x].LotDate),
-				cmp.Compare(lots[y].row, lots[x].row))
+				cmp.Compare(lots[y].order, lots[x].order))
 		})
 	case HIFO, MinTax:
 		h.sortByBasis(o.lots, h.book.accounts[lots[from].Account].Method)
@@ -162,7 +169,7 @@ func Reconcile(b *Book, held map[Position]decimal.Decimal, accounts []string) (m
 		}
 		d := Discrepancy{p, held[p].Trim(0), lots[p].Trim(0)}
 		switch off := c.sub(d.Held, d.Lots); {
-		case off.Abs().Cmp(slack(held[p])) <= 0:
+		case !SharesDiffer(held[p], d.Lots):
 		case off.IsNeg() && d.Lots.IsPos():
 			surplus = append(surplus, d)
 		case off.IsPos():
@@ -176,6 +183,13 @@ func Reconcile(b *Book, held map[Position]decimal.Decimal, accounts []string) (m
 	slices.SortFunc(missing, order)
 	slices.SortFunc(surplus, order)
 	return missing, surplus, c.err
+}
+
+// SharesDiffer reports whether a number of shares held differs from that of lots by more than
+// rounding.
+func SharesDiffer(held, lots decimal.Decimal) bool {
+	off, err := held.Sub(lots)
+	return err != nil || off.Abs().Cmp(slack(held)) > 0
 }
 
 // slack is the difference that rounding can make to a number of shares. Brokers round fractions to

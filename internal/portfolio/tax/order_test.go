@@ -151,7 +151,7 @@ func TestHarvestOffersOnlyWhatIsHeld(t *testing.T) {
 // book that has this sale as another row.
 func TestOfferMatchesPlainSale(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		d, b, r := drawHarvest(t)
+		d, b, r := drawHarvest(t, 1)
 		for _, c := range slices.Concat(r.Candidates, r.NotReached) {
 			if c.Plain.Unknown {
 				continue

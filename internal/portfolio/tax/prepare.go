@@ -3,6 +3,8 @@ package tax
 import (
 	"cmp"
 	"slices"
+
+	"github.com/govalues/decimal"
 )
 
 // account is a configured account, with the defaults filled in.
@@ -19,20 +21,27 @@ func (a *account) ranksLots() bool { return a.Method == HIFO || a.Method == MinT
 // row is a transaction with its names resolved.
 type row struct {
 	*Transaction
-	index    int      // among all transactions
-	account  *account // nil: outside of the portfolio; of a split: all accounts
-	to       *account // nil: outside of the portfolio
-	ticker   *ticker
-	purchase *purchase // of a buy or reinvest; the look-ahead sets it
+	index   int      // among all transactions
+	order   int      // among the acquisitions of its day; index, unless times are known
+	timed   bool     // the rows of this day, account and ticker are in the order of their times
+	account *account // nil: outside of the portfolio; of a split: all accounts
+	to      *account // nil: outside of the portfolio
+	ticker  *ticker
+	// newTicker is what a spin-off or an exchange gives
+	newTicker *ticker
+	purchase  *purchase // of a buy or reinvest; the look-ahead sets it
 }
 
 // sequence orders the rows of one day: lots must exist, in the shares of that day, before something
 // is taken from them.
-func sequence(a Action) int {
-	switch a {
+func (r *row) sequence() int {
+	if r.planned {
+		return 6
+	}
+	switch r.Action {
 	case Split:
 		return 0
-	case ReturnOfCapital:
+	case ReturnOfCapital, SpinOff, Exchange:
 		return 1
 	case Buy, Reinvest, GiftIn, Inherit:
 		return 2
@@ -71,7 +80,7 @@ func prepare(rules Rules, txs []Transaction, asOf Date) (*portfolio, error) {
 	for i := range txs {
 		t := &txs[i]
 		problem := p.resolve(t, &all[i])
-		all[i].index = i
+		all[i].index, all[i].order = i, i
 		if problem == "" && t.Action == Split && t.Account == "" {
 			day := tickerDay{t.Ticker, t.Date}
 			if splits[day] {
@@ -90,7 +99,7 @@ func prepare(rules Rules, txs []Transaction, asOf Date) (*portfolio, error) {
 	p.groupTickers(rules.Identical)
 	for _, name := range rules.Crypto {
 		if t := p.tickerByName[name]; t != nil {
-			t.crypto = true
+			t.exempt = true
 		}
 	}
 	p.groupRows(all, asOf)
@@ -138,11 +147,15 @@ func (p *portfolio) resolve(t *Transaction, r *row) (problem string) {
 	r.Transaction, r.account, r.to, r.ticker = t, p.accountByID[t.Account],
 		p.accountByID[t.ToAccount], p.ticker(t.Ticker)
 	if t.Quantity.IsNeg() || t.Price.IsNeg() || t.Fees.IsNeg() || t.DonorBasis.IsNeg() ||
-		t.Value.IsNeg() {
+		t.Value.IsNeg() || t.BasisFraction.IsNeg() || t.NewPrice.IsNeg() {
 		return "a number is negative: quantities and amounts are positive, the action gives the direction"
 	}
-	if r.account == nil && t.Action != Transfer && t.Action != Split {
+	if r.account == nil && t.Action != Transfer && t.Action != Split && !isCorporate(t.Action) {
 		return "the row has no account: name one"
+	}
+	if isCorporate(t.Action) && t.NewTicker != "" {
+		r.newTicker = p.ticker(t.NewTicker)
+		p.join(r.ticker.group, r.newTicker.group)
 	}
 	return r.validate()
 }
@@ -161,10 +174,12 @@ func (r *row) validate() (problem string) {
 			return "the return of capital has no value: write what was received"
 		}
 		return ""
-	case Buy, Sell, Reinvest, Expire, Assign, Transfer, GiftIn, Inherit:
+	case SpinOff, Exchange:
+		return r.validateCorporate()
+	case Buy, Sell, Reinvest, Expire, Assign, Transfer, GiftIn, Inherit, CashInLieu:
 	default:
 		return "action " + string(r.Action) +
-			" is not known: use buy, sell, reinvest, split, transfer, return_of_capital, expire, assign, gift_in or inherit"
+			" is not known: use buy, sell, reinvest, split, transfer, return_of_capital, expire, assign, gift_in, inherit, spin_off, exchange or cash_in_lieu"
 	}
 	switch {
 	case noShares:
@@ -176,10 +191,35 @@ func (r *row) validate() (problem string) {
 		return "the transfer moves shares between a taxable account and a retirement account, which does not keep dates and basis: write a sell and a buy at the market price"
 	case r.Action == GiftIn && noValue && r.Price.IsZero():
 		return "the gift has no value: write what it was worth on its day, a loss is counted from it"
+	case r.Action == CashInLieu && noValue && r.Price.IsZero():
+		return "the cash in lieu has no value: write what was received"
 	case r.Action == Inherit && noValue && r.Price.IsZero():
 		return "the inheritance has no value: write what it was worth on the day of death"
 	case r.DonorDate > r.Date:
 		return "the donor's date is after the row's: correct one of them"
+	}
+	return r.validateLots()
+}
+
+// validateLots checks the lots that a row names. It returns what is wrong, or the empty string.
+func (r *row) validateLots() (problem string) {
+	if len(r.Lots) == 0 {
+		return ""
+	}
+	if r.Action != Sell && r.Action != Expire || r.LotID != "" {
+		return "the row names closed lots: only a sell or an expire without a lot_id may"
+	}
+	var c calc
+	sum := decimal.Zero
+	for _, l := range r.Lots {
+		if !l.Quantity.IsPos() || l.Opened <= 0 || l.Opened > r.Date {
+			return "a closed lot has no quantity, or was opened after the sale: correct it"
+		}
+		sum = c.add(sum, l.Quantity)
+	}
+	if c.err != nil || sum.Cmp(r.Quantity) != 0 {
+		return "the closed lots have " + sum.Trim(0).String() + " shares and the row has " +
+			r.Quantity.Trim(0).String() + ": correct one of them"
 	}
 	return ""
 }
@@ -190,7 +230,8 @@ func (p *portfolio) ticker(name string) *ticker {
 	if t := p.tickerByName[name]; t != nil {
 		return t
 	}
-	t := &ticker{name: name}
+	t := &ticker{name: name, contract: Section1256(name)}
+	t.exempt = t.contract
 	p.tickers, p.tickerByName[name] = append(p.tickers, t), t
 	if underlying, call, ok := parseOption(name); ok {
 		t.option, t.call, t.underlying = true, call, p.ticker(underlying)
@@ -200,6 +241,13 @@ func (p *portfolio) ticker(name string) *ticker {
 	}
 	t.group.tickers = append(t.group.tickers, t)
 	return t
+}
+
+// join has the rows of two groups applied together.
+func (p *portfolio) join(a, b *group) {
+	if a, b = a.root(), b.root(); a != b {
+		b.joined = a
+	}
 }
 
 // groupTickers merges the groups of identical tickers.
@@ -213,6 +261,7 @@ func (p *portfolio) groupTickers(identical [][]string) {
 			for _, t := range from.tickers {
 				t.group = into
 			}
+			p.join(into, from)
 			into.tickers = append(into.tickers, from.tickers...)
 		}
 	}
@@ -224,7 +273,7 @@ func (p *portfolio) groupRows(all []row, asOf Date) {
 		if r.Date > asOf {
 			continue
 		}
-		g := r.ticker.group
+		g := r.ticker.group.root()
 		if g.rows == nil {
 			p.groups = append(p.groups, g)
 		}
@@ -233,7 +282,8 @@ func (p *portfolio) groupRows(all []row, asOf Date) {
 	for _, g := range p.groups {
 		slices.SortStableFunc(g.rows, func(a, b row) int {
 			return cmp.Or(cmp.Compare(a.Date, b.Date),
-				cmp.Compare(sequence(a.Action), sequence(b.Action)))
+				cmp.Compare(a.sequence(), b.sequence()))
 		})
+		orderByTime(g.rows)
 	}
 }

@@ -44,7 +44,7 @@ func (h *harvest) findRecent() {
 	slices.SortFunc(lots, b.compareAge)
 	for _, i := range lots {
 		t := b.Lots[i].ticker
-		if t.crypto {
+		if t.exempt {
 			continue
 		}
 		if !t.option || t.call {
@@ -82,7 +82,7 @@ func (r *recentPurchases) sameLot(b *Book, l *Lot) (from, to int) {
 		if other.LotDate != l.LotDate {
 			return int(other.LotDate - l.LotDate)
 		}
-		return other.row - l.row
+		return other.order - l.order
 	}
 	from = sort.Search(len(r.purchases), func(i int) bool { return compare(i) >= 0 })
 	to = sort.Search(len(r.purchases), func(i int) bool { return compare(i) > 0 })

@@ -13,12 +13,16 @@ func (h *harvest) restrict() {
 	b := h.book
 	after := make(map[market]Date)
 	for i := range h.result.Candidates {
-		if t := b.Lots[h.result.Candidates[i].lot].ticker; !t.crypto {
+		if t := b.Lots[h.result.Candidates[i].lot].ticker; !t.exempt {
 			after[t.market()] = b.AsOf + WashDays + 1
 		}
 	}
-	h.result.DoNotBuy, h.result.DoNotBuyNow = restrictions(after), restrictions(b.restricted)
+	h.result.DoNotBuy, h.result.DoNotBuyNow = restrictions(after), b.Restricted()
 }
+
+// Restricted returns what must not be bought after the day of the book, because of losses that were
+// realized.
+func (b *Book) Restricted() []Restriction { return restrictions(b.restricted) }
 
 func restrictions(until map[market]Date) []Restriction {
 	var list []Restriction
@@ -31,7 +35,7 @@ func restrictions(until map[market]Date) []Restriction {
 			}
 		} else {
 			for _, t := range m.group.tickers {
-				if !t.option && !t.crypto {
+				if !t.option && !t.exempt {
 					r.Tickers = append(r.Tickers, t.name)
 				}
 			}

@@ -7,12 +7,9 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// pick returns the part that a sale takes next, or nil. perShare is the proceeds per share, which
-// MinTax needs.
-func (f *fold) pick(h *holding, lotID string, perShare decimal.Decimal) *part {
-	if lotID != "" {
-		return h.named(lotID)
-	}
+// pick returns the part that a sale takes next by the method of the account, or nil. perShare is the
+// proceeds per share, which MinTax needs.
+func (f *fold) pick(h *holding, perShare decimal.Decimal) *part {
 	switch h.account.Method {
 	case LIFO:
 		return front(&h.newest)
@@ -53,7 +50,7 @@ func newRanking() ranking {
 			return order > 0
 		}
 		x, y := a.part, b.part
-		return cmp.Or(cmp.Compare(x.lot.date, y.lot.date), cmp.Compare(x.lot.row, y.lot.row),
+		return cmp.Or(cmp.Compare(x.lot.date, y.lot.date), cmp.Compare(x.lot.order, y.lot.order),
 			cmp.Compare(x.created, y.created)) < 0
 	}
 	return ranking{short: queue[*rank]{before: higher}, long: queue[*rank]{before: higher},

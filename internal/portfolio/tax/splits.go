@@ -12,8 +12,8 @@ type split struct {
 	ratio Ratio
 }
 
-// addSplit determines the ratio of a split. Without one in the row, it follows from the shares that
-// are held.
+// addSplit determines the ratio of a split, a spin-off or an exchange. Without one in the row, it
+// follows from the shares that are held.
 func (f *fold) addSplit(r *row) {
 	ratio := r.Ratio
 	if !ratio.known() {
@@ -21,9 +21,16 @@ func (f *fold) addSplit(r *row) {
 		if !held.IsPos() {
 			return
 		}
-		ratio = Ratio{New: f.add(held, r.Quantity), Old: held}
+		ratio = Ratio{New: r.Quantity, Old: held}
+		if r.Action == Split {
+			ratio.New = f.add(held, r.Quantity)
+		}
 	}
 	f.ratios[r.index] = ratio
+	if r.Action != Split {
+		f.addExchange(r)
+		return
+	}
 	// Each account may have a row of its own for one split.
 	list := f.splits[r.ticker]
 	if len(list) == 0 || list[len(list)-1].date < r.Date {
@@ -48,18 +55,7 @@ func (f *fold) split(r *row) {
 		return
 	}
 	for _, h := range f.splitHoldings(r) {
-		parts := h.openParts()
-		before := decimal.Zero
-		for _, p := range parts {
-			before = f.add(before, p.quantity)
-		}
-		// What rounding takes from one part goes to the next ones.
-		after := f.portion(before, ratio.New, ratio.Old)
-		for _, p := range parts {
-			quantity := f.portion(after, p.quantity, before)
-			before, after = f.sub(before, p.quantity), f.sub(after, quantity)
-			p.quantity = quantity
-		}
+		f.rescale(h.openParts(), ratio)
 		f.rankAgain(h)
 	}
 }

@@ -11,16 +11,39 @@ type ticker struct {
 	name       string
 	option     bool
 	call       bool
-	crypto     bool    // not a security: it has no wash sales
+	exempt     bool    // has no wash sales: crypto is not a security, for a contract see section 1256(f)(5)
+	contract   bool    // a contract under section 1256
 	underlying *ticker // of a stock, the ticker itself
 	group      *group
 }
 
 // group is the tickers whose purchases can replace each other: substantially identical ones, and
-// the options on them. Groups do not affect each other.
+// the options on them. Groups do not affect each other, unless shares of one became shares of
+// another: then they are joined.
 type group struct {
 	tickers []*ticker
-	rows    []row // up to the day of the book, in the order in which they are applied
+	joined  *group // the group that has the rows of this one; nil if it has them itself
+	rows    []row  // up to the day of the book, in the order in which they are applied
+}
+
+// root returns the group that has the rows of a group.
+func (g *group) root() *group {
+	for g.joined != nil {
+		g = g.joined
+	}
+	return g
+}
+
+// broadIndexes are the option roots of broad-based indexes. Options on them are contracts under
+// section 1256 (nonequity options); those on shares and on funds are not.
+const broadIndexes = " SPX SPXW SPXPM XSP NANOS NDX NDXP XND NQX RUT RUTW MRUT RUI RLG RLV DJX VIX VIXW OEX XEO " +
+	"MXEA MXEF MXACW MXUSA MXWLD SIXM SPEQX SPESG UKXM "
+
+// Section1256 reports whether a ticker is a contract under section 1256: an option on a broad-based
+// index.
+func Section1256(name string) bool {
+	underlying, _, option := parseOption(name)
+	return option && strings.Contains(broadIndexes, " "+underlying+" ")
 }
 
 // market is the set of securities that a loss is matched in: a group, or, if the loss is on an
@@ -65,6 +88,14 @@ func parseOption(symbol string) (underlying string, call, ok bool) {
 func OptionSymbol(symbol string) (string, bool) {
 	root, _, ok := parseOption(symbol)
 	return root + symbol[max(0, len(symbol)-optionTail):], ok
+}
+
+// Underlying returns the underlying of a call, which replaces its shares, and any other ticker itself.
+func Underlying(name string) string {
+	if underlying, call, ok := parseOption(name); ok && call {
+		return underlying
+	}
+	return name
 }
 
 // strikePrice returns the last eight digits of an option's symbol, which are thousandths of a

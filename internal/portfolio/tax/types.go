@@ -63,6 +63,11 @@ const (
 	Assign          Action = "assign"
 	GiftIn          Action = "gift_in"
 	Inherit         Action = "inherit"
+	// SpinOff gives shares of NewTicker to those who hold Ticker, and Exchange replaces them.
+	SpinOff  Action = "spin_off"
+	Exchange Action = "exchange"
+	// CashInLieu is cash for a fraction of a share: a sale for Value.
+	CashInLieu Action = "cash_in_lieu"
 )
 
 // Ratio is the ratio of a split: New shares for each Old. The zero Ratio means that none is known.
@@ -107,7 +112,8 @@ type Transaction struct {
 	// the gift
 	DonorDate Date
 	Action    Action
-	// empty for a transfer from outside of the portfolio, and for a split in all accounts
+	// empty for a transfer from outside of the portfolio, and for a split, spin-off or exchange in
+	// all accounts
 	Account   string
 	Ticker    string
 	LotID     string // of the new lot; in a sell or transfer, of the lot to take
@@ -115,14 +121,38 @@ type Transaction struct {
 	Quantity  decimal.Decimal
 	Price     decimal.Decimal // per share or option contract
 	Fees      decimal.Decimal
-	Ratio     Ratio // split; without a ratio, Quantity is the number of shares added
+	Ratio     Ratio // split, spin-off, exchange; a split without a ratio has the shares added
 	// DonorBasis is a total. A transfer from outside may have it, with DonorDate: the basis and
 	// date at the old broker.
 	DonorBasis decimal.Decimal
 	// Value is a total: of a return of capital, of a gift on its day, of an inheritance on the day
-	// of death. Zero means quantity times price.
-	Value  decimal.Decimal
+	// of death, of cash for a fraction. Zero means quantity times price. A spin-off with a value is
+	// taxable.
+	Value decimal.Decimal
+	// NewTicker is what a spin-off or an exchange gives: Ratio of it, or Quantity in the account.
+	NewTicker string
+	// NewPrice is the value of a share of NewTicker in an exchange that also pays Price in cash for
+	// each old share.
+	NewPrice decimal.Decimal
+	// BasisFraction is the part of the basis that a spin-off moves, as the company publishes it.
+	BasisFraction decimal.Decimal
+	// Time orders the purchases and sales of a day. Zero means that it is not known.
+	Time Clock
+	// Lots are the lots that the broker closed with a sell or expire, as the broker reports them.
+	// Their quantities add up to Quantity. They take precedence over the method of the account,
+	// like LotID; a row has at most one of the two.
+	Lots   []ClosedLot
 	Source Source
+
+	planned bool   // a sale of Simulate, at the end of the day
+	method  Method // of a planned sale; empty means that of the account
+}
+
+// ClosedLot is shares of the lot that was opened on a day, at a time if the broker gives one.
+type ClosedLot struct {
+	Opened   Date
+	Time     Clock
+	Quantity decimal.Decimal
 }
 
 // Rules is the tax configuration of a portfolio.
@@ -164,6 +194,7 @@ type Lot struct {
 	Taxable    bool
 
 	row    int // the transaction that brought the shares; parts with the same row are one lot
+	order  int // of the row among those of its day
 	ticker *ticker
 	free   bool // purchased, and not a replacement yet
 }
@@ -188,6 +219,7 @@ type Sale struct {
 	Row              int // index of the transaction
 	LongTerm         bool
 	Taxable          bool
+	Section1256      bool // a contract, whose gain is 60 percent long-term
 
 	lotRow int // index of the transaction that brought the lot
 }
@@ -232,10 +264,13 @@ type Book struct {
 	// Lots is in the order of accounts as configured, then of tickers, then of dates.
 	Lots []Lot
 	// Sales is by date within each group of tickers. A return of capital above the basis is a sale
-	// of zero shares.
+	// of zero shares, and so is a gain by cash in an exchange.
 	Sales      []Sale
 	WashSales  []WashSale // by date, then by row
 	Incomplete []Gap      // by date, then by row
+	// OrderUnknown is sells in taxable accounts that took shares bought on the same day, by date,
+	// then by row. The rows do not show whether the purchase came first, and other lots were open.
+	OrderUnknown []Gap
 	// Held is the shares of each position that the rows add up to, without those that are zero. It
 	// is negative after a sell without a buy. If it is less than the position's lots have, the
 	// records do not show which shares are held.
@@ -244,5 +279,7 @@ type Book struct {
 	accounts map[string]*account
 	// the first day on which a purchase no longer replaces shares that were sold
 	restricted map[market]Date
-	steps      int // operations that Build took, for tests
+	// the first day on which planned losses are not wash sales; zero if they are none
+	cleanFrom Date
+	steps     int // operations that Build took, for tests
 }

@@ -16,6 +16,7 @@ type dayLoss struct {
 	sale       int // index in the book
 	lot        *lot
 	alwaysLong bool
+	planned    bool
 	wash       *WashSale
 }
 
@@ -27,16 +28,21 @@ func (f *fold) recordLoss(r *row, p *part) {
 			Ticker: r.Ticker, row: r.index})
 	}
 	f.losses = append(f.losses, dayLoss{sale: len(f.book.Sales) - 1, lot: p.lot,
-		alwaysLong: p.alwaysLong, wash: f.washes[len(f.washes)-1]})
+		alwaysLong: p.alwaysLong, planned: r.planned, wash: f.washes[len(f.washes)-1]})
 }
 
 // matchLosses matches the losses of the day, in the order in which the sold lots were acquired.
 func (f *fold) matchLosses() {
 	slices.SortFunc(f.losses, func(a, b dayLoss) int {
-		return cmp.Or(cmp.Compare(a.lot.date, b.lot.date), cmp.Compare(a.lot.row, b.lot.row),
+		return cmp.Or(cmp.Compare(a.lot.date, b.lot.date), cmp.Compare(a.lot.order, b.lot.order),
 			cmp.Compare(a.sale, b.sale))
 	})
 	f.listed = make(map[listedKey]int)
+	for i := range f.losses {
+		if f.losses[i].planned {
+			f.findClean(&f.losses[i])
+		}
+	}
 	for _, l := range f.losses {
 		s := &f.book.Sales[l.sale]
 		l.wash.Shares, l.wash.Loss = f.add(l.wash.Shares, s.Quantity), f.sub(l.wash.Loss, s.Gain)
@@ -92,10 +98,18 @@ func (f *fold) matchLoss(m *matching) {
 			purchases.Remove(this)
 		case p == m.lot.purchase:
 			// The rest of a lot does not replace what was sold of it.
-		case p.bought:
-			f.matchHeld(m, p)
 		default:
-			f.matchLater(m, p)
+			factor, identical := decimal.One, true
+			if !m.sold.option {
+				factor, identical = f.replaces(m.sold, p)
+			}
+			switch {
+			case !identical:
+			case p.bought:
+				f.matchHeld(m, p)
+			default:
+				f.matchLater(m, p, factor)
+			}
 		}
 	}
 }
@@ -132,14 +146,10 @@ func (f *fold) matchHeld(m *matching, p *purchase) {
 	}
 }
 
-// matchLater matches a loss with shares of a purchase after today.
-func (f *fold) matchLater(m *matching, p *purchase) {
-	splitting := p.ticker
-	if !m.sold.option {
-		splitting = splitting.underlying // a call is for shares of its own day
-	}
-	units, loss := f.disallow(m, p, f.sub(p.quantity, p.reserved), p.account,
-		f.splitFactor(splitting, f.today, p.Date))
+// matchLater matches a loss with shares of a purchase after today. splitFactor is how many of them
+// one sold share became.
+func (f *fold) matchLater(m *matching, p *purchase, splitFactor decimal.Decimal) {
+	units, loss := f.disallow(m, p, f.sub(p.quantity, p.reserved), p.account, splitFactor)
 	p.reserved = f.add(p.reserved, units)
 	f.reserveCalled(p, units)
 	promised := promise{quantity: units}

@@ -187,7 +187,8 @@ func TestWashSaleOfOneDay(t *testing.T) {
 			2024-03-01 lifo buy X 10 @9
 			2024-03-01 lifo sell X 10 @8`, `
 			2023-01-10 lifo holds X 10 basis=100
-			2024-03-01 lifo sold X 10 of=2024-03-01 short=-10`},
+			2024-03-01 lifo sold X 10 of=2024-03-01 short=-10
+			2024-03-01 lifo order X 10`},
 		{"bought and sold twice on one day: the second purchase is not held at its end", "Rev. Rul. 56-602: a sale that reduces the holding", `
 			2024-03-01 brk buy X 10 @10
 			2024-03-01 brk sell X 10 @9
@@ -221,11 +222,10 @@ func TestWashSaleAcrossTheYear(t *testing.T) {
 		{"2024-02-20", "-12", "-4"},
 	} {
 		b := buildAt(t, rows, tt.asOf)
+		years, err := b.Realized(b.AsOf, map[string]bool{"brk": true})
 		for year, want := range map[int]string{2023: tt.of2023, 2024: tt.of2024} {
-			short, long, err := b.Realized(year, map[string]bool{"brk": true})
-			if err != nil || !short.IsZero() || long.Cmp(dec(t, want)) != 0 {
-				t.Errorf("on %s, %d has short-term %s and long-term %s, %v; want long-term %s",
-					tt.asOf, year, short, long, err, want)
+			if n := years[year]; err != nil || !n.Short.IsZero() || n.Long.Cmp(dec(t, want)) != 0 {
+				t.Errorf("on %s, %d has %+v, %v; want long-term %s", tt.asOf, year, n, err, want)
 			}
 		}
 	}

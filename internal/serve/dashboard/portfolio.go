@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"signalbox/brief"
@@ -63,7 +64,19 @@ type portfolioPage struct {
 	AllLots     int
 	ExitTickers []string
 	Disclaimer  string
+	// Today is what can be done today, with its sums, and Saves what it does to the year.
+	Today    []portfolio.TodayRow
+	TodaySum portfolio.TodayRow
+	Saves    *answer.YearEffect
+	// Positions are those of the broker's list that differ from the lots, of Compared.
+	Positions []portfolio.CheckedPosition
+	Compared  int
+	// Severe is the number of flags that are errors or warnings.
+	Severe int
 }
+
+// DoNotBuy returns what must not be bought because losses on it were realized.
+func (p portfolioPage) DoNotBuy() []answer.DoNotBuy { return p.Harvest.DoNotBuyNow }
 
 // Differences returns the positions whose lots and shares held differ.
 func (p portfolioPage) Differences() []answer.PositionDifference {
@@ -87,6 +100,13 @@ const (
 	paramSource  = "source"
 	paramAsOf    = "as_of"
 	paramNoWash  = "no_wash_sale_check"
+
+	// of a simulated sale
+	paramTry    = "try"
+	paramSell   = "sell"
+	paramCash   = "cash"
+	paramMethod = "method"
+	paramLot    = "lot"
 )
 
 func parseHarvestForm(values url.Values) harvestForm {
@@ -145,7 +165,18 @@ func (d *Dashboard) portfolio(ctx context.Context, r *http.Request) (view, error
 		page.Problem, shown.status = problemOf(&portfolio.Problem{Kind: found.Harvest.ErrorKind,
 			Text: found.Harvest.Error, Hint: found.Harvest.ErrorHint})
 	}
-	page.Calendar = found.Calendar
+	page.Calendar, page.Today, page.Saves = found.Calendar, found.Today, found.Saves
+	for _, flag := range page.Flags {
+		if flag.Severity == brief.Error || flag.Severity == brief.Warning {
+			page.Severe++
+		}
+	}
+	for i := range page.Today {
+		page.TodaySum.Add(&page.Today[i])
+	}
+	page.Compared = len(found.Positions)
+	page.Positions = slices.DeleteFunc(found.Positions,
+		func(c portfolio.CheckedPosition) bool { return c.Agrees })
 	page.shorten()
 	for _, c := range page.Candidates {
 		if c.HowToSell() != "" {
@@ -178,6 +209,8 @@ func (p *portfolioPage) shorten() {
 	h.IncompleteHistory = first(h.IncompleteHistory, maxPortfolioRows, &p.Cut)
 	h.LeftOut, h.NotUnderstood = first(h.LeftOut, maxPortfolioRows, &p.Cut),
 		first(h.NotUnderstood, maxPortfolioRows, &p.Cut)
+	p.Today = first(p.Today, maxPortfolioRows, &p.Cut)
+	p.Positions = first(p.Positions, maxPortfolioRows, &p.Cut)
 	p.Calendar = first(p.Calendar, maxPortfolioRows, &p.Cut)
 	for i := range p.Calendar {
 		p.Calendar[i].Windows = first(p.Calendar[i].Windows, maxTrades, &p.Cut)
@@ -207,6 +240,58 @@ func problemOf(err error) (*problem, int) {
 	return &problem{found.Text, found.Hint}, status
 }
 
+// lotTable is lots on a day, empty for the default.
+type lotTable struct {
+	Lots []portfolio.Lot
+	AsOf string
+}
+
+func lotsOf(lots []portfolio.Lot, asOf string) lotTable { return lotTable{lots, asOf} }
+
+// WhatIf returns the address that simulates the sale of a lot.
+func (t lotTable) WhatIf(l portfolio.Lot) string {
+	values := url.Values{paramAccount: {l.Account}, paramLot: {l.LotID}, paramTry: {"on"}}
+	if t.AsOf != "" {
+		values.Set(paramAsOf, t.AsOf)
+	}
+	return "/portfolio/" + url.PathEscape(l.Ticker) + "?" + values.Encode() + "#what-if"
+}
+
+// maxToday is the number of tickers on the first screen. The others are folded.
+const maxToday = 8
+
+// Now returns the first rows of what can be done today, and More the others.
+func (p portfolioPage) Now() []portfolio.TodayRow  { return p.Today[:min(maxToday, len(p.Today))] }
+func (p portfolioPage) More() []portfolio.TodayRow { return p.Today[min(maxToday, len(p.Today)):] }
+
+// TaxOfToday says what selling all lots that are clean today costs or saves.
+func (p portfolioPage) TaxOfToday() string {
+	tax := p.Saves.Tax
+	switch {
+	case tax == nil:
+		return "tax not known"
+	case tax.IsNeg():
+		return "saves " + answer.Cash(answer.Amount{Decimal: tax.Neg()})
+	}
+	return "costs " + answer.Cash(*tax)
+}
+
+// todayTable is rows of what can be done today, in a table with an id.
+type todayTable struct {
+	Page portfolioPage
+	ID   string
+	Rows []portfolio.TodayRow
+	// Replaced means that some rows have replacements.
+	Replaced bool
+}
+
+// Table returns rows for the template.
+func (p portfolioPage) Table(id string, rows []portfolio.TodayRow) todayTable {
+	replaced := slices.ContainsFunc(rows,
+		func(r portfolio.TodayRow) bool { return len(r.Replacements) > 0 })
+	return todayTable{p, id, rows, replaced}
+}
+
 // positionPage is a ticker: its exit rules on a chart of its prices, and its lots.
 type positionPage struct {
 	Ticker   string
@@ -227,7 +312,46 @@ type positionPage struct {
 	Stop     *portfolio.Amount
 	// Force is how long the stop order is valid.
 	Force string
+	// Sale is a simulated sale, nil if none was asked for.
+	Sale *simulatedSale
 }
+
+// simulatedSale is a sale that was asked for, and what it would do.
+type simulatedSale struct {
+	portfolio.SimulateQuery
+	Result   answer.SimulationResult
+	Snapshot answer.SimulationSnapshot
+	Flags    []brief.Flag
+}
+
+// Done reports whether the sale could be simulated.
+func (s *simulatedSale) Done() bool {
+	return brief.StatusOf(s.Result.Status) == brief.StatusSuccess
+}
+
+// simulate answers what a sale would do, if the parameters ask for it.
+func (p *positionPage) simulate(ctx context.Context, desk *portfolio.Desk, values url.Values) {
+	get := func(name string) string { return strings.TrimSpace(values.Get(name)) }
+	asked := &simulatedSale{SimulateQuery: portfolio.SimulateQuery{Ticker: p.Ticker,
+		AccountID: p.Form.AccountID, AsOf: p.Form.AsOf, Shares: get(paramSell), Cash: get(paramCash),
+		Method: get(paramMethod)}}
+	if lot := get(paramLot); lot != "" {
+		asked.Lots = []string{lot}
+	}
+	p.Sale = asked
+	if get(paramTry) == "" {
+		return
+	}
+	asked.Result = desk.Simulate(ctx, asked.SimulateQuery)
+	asked.Snapshot = answer.SnapshotSimulation(asked.Result)
+	asked.Flags = answer.FlagsSimulation(asked.Snapshot)
+}
+
+// Methods are those that a sale can be simulated with.
+func (positionPage) Methods() []string { return []string{"fifo", "lifo", "hifo", "min_tax"} }
+
+// Lot returns the lot that was named, or nothing.
+func (s *simulatedSale) Lot() string { return strings.Join(s.Lots, " ") }
 
 // exitForm has the parameters of a check of exit rules.
 type exitForm struct{ portfolio.ExitQuery }
@@ -270,6 +394,7 @@ func (d *Dashboard) position(ctx context.Context, r *http.Request) (view, error)
 			page.Holders = append(page.Holders, l.Account)
 		}
 	}
+	page.simulate(ctx, desk, values)
 	page.Chart = drawPrices(found)
 	page.Currency, page.Split, page.Stop, page.Force = found.Currency, found.Split, found.Stop,
 		found.TimeInForce

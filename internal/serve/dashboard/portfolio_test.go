@@ -204,7 +204,7 @@ func TestPortfolioNumbers(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"candidates", "wash_sale_warnings", "do_not_buy_before",
-		"do_not_buy_now", "realized_wash_sales", "lots", "triggered", "held back",
+		"do_not_buy_now", "realized_wash_sales", "lots", "today", "triggered", "held back",
 		"lots_not_reached", "errors"} {
 		if seen[what] == 0 {
 			t.Errorf("the portfolios have %d %s, so this proves little", seen[what], what)
@@ -317,11 +317,21 @@ func compareHarvest(t *testing.T, desk *portfolio.Desk, q portfolio.HarvestQuery
 	for _, l := range decodeJSON[[]object](t, lotText) {
 		seen["lots"]++
 		want = append(want, []string{l["account"].(string), l["ticker"].(string),
-			l["lot_date"].(string), l["holding_start"].(string), fmt.Sprint(l["quantity"]),
-			asCash(t, l["basis_total"]),
-			asCash(t, l["basis_adjustment"]), l["lot_id"].(string)})
+			l["lot_date"].(string), l["holding_start"].(string), l["long_term_from"].(string),
+			fmt.Sprint(l["quantity"]), asCash(t, l["basis_total"]),
+			asCash(t, l["basis_adjustment"]), gainOf(t, l), l["lot_id"].(string), "what if?"})
 	}
 	wantTable(t, "lots", tableOf(t, page, `<table class="lots"`), want)
+
+	known := append(compareToday(t, page, full, seen), "401k", json.Number(fmt.Sprint(len(lots))))
+	overview, err := desk.Overview(t.Context(), q)
+	must.Succeed(t, err)
+	today, err := json.Marshal([]any{overview.Today, overview.Saves, overview.Positions})
+	must.Succeed(t, err)
+
+	if overview.Saves != nil && overview.Saves.Tax != nil {
+		known = append(known, json.Number(overview.Saves.Tax.Abs().String()))
+	}
 
 	// The calendar has the dates of the JSON.
 	windows := tableOf(t, page, `<table id="windows"`)
@@ -357,13 +367,103 @@ func compareHarvest(t *testing.T, desk *portfolio.Desk, q portfolio.HarvestQuery
 			t.Errorf("the picture does not say when %s may be bought", b["ticker"])
 		}
 	}
-	noOtherNumbers(t, page, full, agent, decodeJSON[any](t, lotText))
-	for _, flag := range agent["flags"].([]any) {
+	noOtherNumbers(t, page, full, agent, decodeJSON[any](t, lotText), decodeJSON[any](t, today), known)
+	for _, flag := range full["flags"].([]any) { // the agent format may be shortened
 		if message := flag.(object)["message"].(string); !strings.Contains(page,
 			html.EscapeString(message)) && !strings.Contains(html.UnescapeString(page), message) {
 			t.Errorf("the page does not have the flag %q", message)
 		}
 	}
+}
+
+// gainOf returns the gain on a lot as the page shows it: shares × price − basis.
+func gainOf(t testing.TB, lot object) string {
+	t.Helper()
+	if lot["price"] == nil {
+		return ""
+	}
+	var parts []decimal.Decimal
+	for _, key := range []string{"quantity", "price", "basis_total"} {
+		d, err := decimal.Parse(fmt.Sprint(lot[key]))
+		must.Succeed(t, err)
+		parts = append(parts, d)
+	}
+	value, err := parts[0].Mul(parts[1])
+	must.Succeed(t, err)
+	gain, err := value.Sub(parts[2])
+	must.Succeed(t, err)
+	if want := asCash(t, gain.Round(2)); want == asCash(t, json.Number(fmt.Sprint(lot["gain"]))) {
+		return want
+	}
+	return asCash(t, lot["gain"]) // a gift that was worth less than its basis, or half a cent
+}
+
+// compareToday adds up the candidates by ticker: the rows of the first screen have these sums, and
+// its cards the sums of the rows. It returns the sums of all.
+func compareToday(t *testing.T, page string, full object, seen map[string]int) []any {
+	t.Helper()
+	asOf := full["metadata"].(object)["as_of"].(string)
+	type sums struct {
+		clean, later         decimal.Decimal
+		cleanLots, laterLots int
+	}
+	byTicker, all := map[string]*sums{}, &sums{}
+	for _, item := range full["candidates"].([]any) {
+		c := item.(object)
+		date, checked := c["clean_date"]
+		if !checked {
+			return nil // wash sales were not checked
+		}
+		ticker := c["ticker"].(string)
+		if byTicker[ticker] == nil {
+			byTicker[ticker] = &sums{}
+		}
+		loss, err := decimal.Parse(fmt.Sprint(c["unrealized_loss"]))
+		must.Succeed(t, err)
+		for _, s := range []*sums{byTicker[ticker], all} {
+			if date.(string) <= asOf {
+				s.clean, err = s.clean.Add(loss)
+				s.cleanLots++
+			} else {
+				s.later, err = s.later.Add(loss)
+				s.laterLots++
+			}
+			must.Succeed(t, err)
+		}
+	}
+	show := func(sum decimal.Decimal, lots int) []string {
+		if lots == 0 {
+			return []string{"", ""}
+		}
+		return []string{asCash(t, sum), fmt.Sprint(lots)}
+	}
+	rows := 0
+	for _, part := range strings.Split(page, `class="today-rows"`)[1:] {
+		for _, row := range tableOf(t, part, "") {
+			want := byTicker[row[0]]
+			if want == nil {
+				t.Errorf("%s is on the first screen, and not a candidate", row[0])
+				continue
+			}
+			rows++
+			wantEqual := append(show(want.clean, want.cleanLots), show(want.later, want.laterLots)...)
+			if diff := cmp.Diff(wantEqual, row[2:6]); diff != "" {
+				t.Errorf("%s: sums of the candidates -, page +\n%s", row[0], diff)
+			}
+		}
+	}
+	if rows != len(byTicker) {
+		t.Errorf("%d tickers on the first screen, want %d", rows, len(byTicker))
+	}
+	seen["today"] += rows
+	for card, want := range map[string][]string{"Clean today": show(all.clean, all.cleanLots),
+		"Clean later": show(all.later, all.laterLots)} {
+		if want[0] != "" && !strings.Contains(tagOf.ReplaceAllString(page, ""), card+want[0]+want[1]+" lot") {
+			t.Errorf("the card %q does not have %v", card, want)
+		}
+	}
+	return []any{json.Number(all.clean.String()), json.Number(all.later.String()),
+		json.Number(fmt.Sprint(all.cleanLots)), json.Number(fmt.Sprint(all.laterLots))}
 }
 
 var numberText = regexp.MustCompile(`-?\$?[0-9][0-9,]*(\.[0-9]+)?`)
@@ -444,7 +544,7 @@ func compareExits(t *testing.T, s *stage, client *http.Client, desk *portfolio.D
 	if status != http.StatusOK || !strings.Contains(html.UnescapeString(page), verdict) {
 		t.Errorf("%+v: status %d, want the verdict %q in\n%s", q, status, verdict, page)
 	}
-	for _, flag := range agent["flags"].([]any) {
+	for _, flag := range full["flags"].([]any) { // the agent format may be shortened
 		if message := flag.(object)["message"].(string); !strings.Contains(
 			html.UnescapeString(page), message) {
 			t.Errorf("%+v: the page does not have the flag %q", q, message)
@@ -530,7 +630,7 @@ func TestPortfolioIsPrivate(t *testing.T) {
 		name, authorization string
 		want                int
 	}{
-		{"nobody", "", http.StatusUnauthorized},
+		{"no login", "", http.StatusUnauthorized},
 		{"a wrong token", "Bearer sbx_x", http.StatusUnauthorized},
 		{"a session", tokens[access.Session("w-1.2")], http.StatusForbidden},
 		{"a lease", "Bearer secret-x", http.StatusForbidden},
@@ -572,7 +672,7 @@ func TestPortfolioIsPrivate(t *testing.T) {
 				}
 				if begins := strings.Contains(body, "signalbox portfolio init"); begins != (!has &&
 					caller.want == http.StatusOK) {
-					t.Errorf("%s for %s, with a portfolio %t: it says how to begin %t", path,
+					t.Errorf("%s for %s, with a portfolio %t: it explains how to begin %t", path,
 						caller.name, has, begins)
 				}
 			}

@@ -18,6 +18,9 @@ import (
 type Portfolio interface {
 	CheckExitSignals(context.Context, portfolio.ExitQuery) portfolio.Answer
 	SuggestTaxLossHarvest(context.Context, portfolio.HarvestQuery) portfolio.Answer
+	RealizedGains(context.Context, portfolio.GainsQuery) portfolio.Answer
+	SimulateSale(context.Context, portfolio.SimulateQuery) portfolio.Answer
+	ReconcilePositions(context.Context, portfolio.ReconcileQuery) portfolio.Answer
 }
 
 type exitSignalsInput struct {
@@ -39,6 +42,36 @@ type harvestInput struct {
 	Format    string      `json:"format"`
 	Output    string      `json:"output"`
 }
+
+type gainsInput struct {
+	Year   json.Number `json:"year"`
+	Format string      `json:"format"`
+	Output string      `json:"output"`
+}
+
+type simulateInput struct {
+	Ticker  string      `json:"ticker"`
+	Shares  json.Number `json:"shares"`
+	Cash    json.Number `json:"cash"`
+	Account string      `json:"account_id"`
+	Lots    []string    `json:"lots"`
+	Method  string      `json:"method"`
+	Price   json.Number `json:"price"`
+	AsOf    string      `json:"as_of"`
+	Format  string      `json:"format"`
+	Output  string      `json:"output"`
+}
+
+type reconcileInput struct {
+	Format string `json:"format"`
+	Output string `json:"output"`
+}
+
+func (in reconcileInput) format() brief.Format { return brief.Format(in.Format) }
+
+func (in simulateInput) format() brief.Format { return brief.Format(in.Format) }
+
+func (in gainsInput) format() brief.Format { return brief.Format(in.Format) }
 
 func formatArgument(byDefault brief.Format) schema.Property {
 	return schema.Choice("format", brief.Formats(),
@@ -79,7 +112,7 @@ func (s *Server) addPortfolio() {
 	addPortfolioTool(s, definition{
 		name: "suggest_tax_loss_harvest", title: "Suggest losses to harvest", readOnly: true,
 		aliases:     map[string]string{"account_id": "account"},
-		description: "Finds open lots that could be sold at a loss for taxes, how much of the loss would be deductible, and which sales would be wash sales (US federal rules). Not tax advice.",
+		description: "Finds open lots that could be sold at a loss for taxes: how much is clean today or later, what wash sales disallow, which losses are lost for good, and what you must not buy until when (US federal rules). Not tax advice.",
 		input: schema.Object(
 			schema.Amount("min_loss", "Minimum loss of a lot."),
 			schema.Choice("sort_by", []string{"loss_amount", "loss_pct", "days_held"},
@@ -89,7 +122,7 @@ func (s *Server) addPortfolio() {
 			schema.Text("source", 255,
 				"Only accounts with transactions from this file in the folder transactions, or from files of this kind."),
 			schema.Day("as_of", asOfDescription),
-			formatArgument(brief.FormatSummary), outputArgument(),
+			formatArgument(brief.FormatAgent), outputArgument(),
 		),
 	}, answer.HarvestTool(), func(p portfolio.Problem, _ string) answer.HarvestResult {
 		return answer.HarvestResult{Status: string(brief.StatusError), Error: p.Text,
@@ -98,6 +131,69 @@ func (s *Server) addPortfolio() {
 		return desk.SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss.String(),
 			SortBy: in.SortBy, SkipWashCheck: !in.WashCheck,
 			Account: in.Account, Source: in.Source, AsOf: in.AsOf, Format: in.Format,
+			Output: in.Output})
+	})
+}
+
+// addGains adds realized_gains. A Form 1099-B is compared on the command line only: no tool reads a
+// file that an agent names.
+func (s *Server) addGains() {
+	addPortfolioTool(s, definition{
+		name: "realized_gains", title: "Realized gains of a year", readOnly: true,
+		description: "Lists what the sales of a year realized, as rows of Form 8949 and lines of Schedule D, with what wash sales disallow (US federal rules). Not tax advice.",
+		input: schema.Object(
+			schema.Integer("year", 1901, 9999,
+				"Tax year. Default: the one before that of as_of in portfolio.yaml, or last year."),
+			formatArgument(brief.FormatAgent), outputArgument(),
+		),
+	}, answer.GainsTool(), func(p portfolio.Problem, _ string) answer.GainsResult {
+		return answer.GainsResult{Status: string(brief.StatusError), Error: p.Text,
+			Problem: answer.Problem{ErrorKind: p.Kind, ErrorHint: p.Hint}}
+	}, func(ctx context.Context, desk Portfolio, in gainsInput) portfolio.Answer {
+		return desk.RealizedGains(ctx, portfolio.GainsQuery{Year: in.Year.String(),
+			Format: in.Format, Output: in.Output})
+	})
+}
+
+func (s *Server) addSimulation() {
+	addPortfolioTool(s, definition{
+		name: "simulate_sale", title: "Simulate a sale", readOnly: true,
+		aliases:     map[string]string{"account": "account_id"},
+		description: "Says whether you can sell a ticker today, and what the sale would do to taxes: gain by term, wash sales, clean date, do-not-buy date, the year (US federal rules). Places no order. Not tax advice.",
+		input: schema.Object(
+			schema.Text("ticker", 32, "Ticker or OCC symbol.").Require(),
+			schema.Amount("shares", "Shares. Default: the whole position, or the lots."),
+			schema.Amount("cash", "Dollars wanted before taxes, instead of shares."),
+			schema.Text("account_id", 64, "Account. Required if several accounts hold the ticker."),
+			schema.TextList("lots", 100, 100, "Lot ids to sell, in this order."),
+			schema.Choice("method", []string{"fifo", "lifo", "hifo", "min_tax"},
+				"How lots are chosen. Default: that of the account."),
+			schema.Amount("price", "Price per share or contract. Default: the last price."),
+			schema.Day("as_of", asOfDescription),
+			formatArgument(brief.FormatAgent), outputArgument(),
+		),
+	}, answer.SimulationTool(), func(p portfolio.Problem, ticker string) answer.SimulationResult {
+		return answer.SimulationResult{Ticker: oneLine(ticker, 40),
+			Status: string(brief.StatusError), Error: p.Text,
+			Problem: answer.Problem{ErrorKind: p.Kind, ErrorHint: p.Hint}}
+	}, func(ctx context.Context, desk Portfolio, in simulateInput) portfolio.Answer {
+		return desk.SimulateSale(ctx, portfolio.SimulateQuery{Ticker: in.Ticker,
+			Shares: in.Shares.String(), Cash: in.Cash.String(), AccountID: in.Account,
+			Lots: in.Lots, Method: in.Method, Price: in.Price.String(), AsOf: in.AsOf,
+			Format: in.Format, Output: in.Output})
+	})
+}
+
+func (s *Server) addReconcile() {
+	addPortfolioTool(s, definition{
+		name: "reconcile_positions", title: "Compare positions and lots", readOnly: true,
+		description: "Compares the broker's list of positions with the tax lots, by shares and by cost basis, and says which positions differ and why. Ask it before you trust numbers about lots.",
+		input:       schema.Object(formatArgument(brief.FormatAgent), outputArgument()),
+	}, answer.ReconcileTool(), func(p portfolio.Problem, _ string) answer.ReconcileResult {
+		return answer.ReconcileResult{Status: string(brief.StatusError), Error: p.Text,
+			Problem: answer.Problem{ErrorKind: p.Kind, ErrorHint: p.Hint}}
+	}, func(ctx context.Context, desk Portfolio, in reconcileInput) portfolio.Answer {
+		return desk.ReconcilePositions(ctx, portfolio.ReconcileQuery{Format: in.Format,
 			Output: in.Output})
 	})
 }

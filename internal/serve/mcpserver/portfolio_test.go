@@ -24,7 +24,7 @@ func TestNoPortfolio(t *testing.T) {
 		"suggest_tax_loss_harvest": {"format": "agent"}} {
 		if a := c.fails(tool, "no_portfolio", in); !strings.Contains(a.text,
 			"signalbox portfolio init") {
-			t.Errorf("%s: does not say how to get one: %s", tool, a.text)
+			t.Errorf("%s: does not explain how to get one: %s", tool, a.text)
 		}
 	}
 }
@@ -63,8 +63,14 @@ func TestPortfolioSnapshotKeys(t *testing.T) {
 		good := c.ok(tool, in)
 		in["as_of"] = "yesterday"
 		bad := c.fails(tool, "invalid_arguments", in)
-		if diff := cmp.Diff(slices.Sorted(maps.Keys(good.Snapshot)),
-			slices.Sorted(maps.Keys(bad.Snapshot))); diff != "" {
+		want := slices.Sorted(maps.Keys(good.Snapshot))
+		if tool == "suggest_tax_loss_harvest" { // others are left out if they are zero or empty
+			want = []string{"candidate_count", "data_coverage_pct", "disclaimer", "error_hint",
+				"error_kind", "long_term_loss", "positions_analyzed", "positions_with_lots",
+				"short_term_loss", "status", "top_candidates", "total_harvestable_loss", "verdict",
+				"wash_sale_ticker_count", "wash_sale_tickers"}
+		}
+		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(bad.Snapshot))); diff != "" {
 			t.Errorf("%s: keys (-success +invalid arguments):\n%s", tool, diff)
 		}
 	}
@@ -128,9 +134,17 @@ func TestLongAnswersAreSentOnce(t *testing.T) {
 
 // desk is a portfolio that records its queries and returns fixed answers.
 type desk struct {
-	exits   portfolio.ExitQuery
-	harvest portfolio.HarvestQuery
-	answer  portfolio.Answer
+	exits    portfolio.ExitQuery
+	harvest  portfolio.HarvestQuery
+	gains    portfolio.GainsQuery
+	simulate portfolio.SimulateQuery
+	check    portfolio.ReconcileQuery
+	answer   portfolio.Answer
+}
+
+func (d *desk) ReconcilePositions(_ context.Context, q portfolio.ReconcileQuery) portfolio.Answer {
+	d.check = q
+	return d.answer
 }
 
 func (d *desk) CheckExitSignals(_ context.Context, q portfolio.ExitQuery) portfolio.Answer {
@@ -143,6 +157,100 @@ func (d *desk) SuggestTaxLossHarvest(_ context.Context, q portfolio.HarvestQuery
 	return d.answer
 }
 
+func (d *desk) RealizedGains(_ context.Context, q portfolio.GainsQuery) portfolio.Answer {
+	d.gains = q
+	return d.answer
+}
+
+func (d *desk) SimulateSale(_ context.Context, q portfolio.SimulateQuery) portfolio.Answer {
+	d.simulate = q
+	return d.answer
+}
+
+// TestSimulateSale calls the tool with and without a portfolio, and with every argument.
+func TestSimulateSale(t *testing.T) {
+	newCaller(t, newServer(t, newBox(t), nil)).fails("simulate_sale", "no_portfolio",
+		args{"ticker": "SLV"})
+	d := &desk{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`),
+		Status: brief.StatusSuccess}}
+	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: d}))
+	c.call("simulate_sale", args{"ticker": "SLV", "shares": 5, "cash": 100.5, "account": "brk",
+		"lots": []string{"a", "b"}, "method": "hifo", "price": 20.25, "as_of": "2026-01-02",
+		"format": "full", "output": "file"})
+	if diff := cmp.Diff(portfolio.SimulateQuery{Ticker: "SLV", Shares: "5", Cash: "100.5",
+		AccountID: "brk", Lots: []string{"a", "b"}, Method: "hifo", Price: "20.25",
+		AsOf: "2026-01-02", Format: "full", Output: "file"}, d.simulate); diff != "" {
+		t.Errorf("query (-want +got):\n%s", diff)
+	}
+	c = newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
+	good := c.ok("simulate_sale", args{"ticker": "SLV", "as_of": "2026-01-02"})
+	bad := c.fails("simulate_sale", "invalid_arguments", args{"ticker": "SLV", "method": "best"})
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(good.Snapshot)),
+		slices.Sorted(maps.Keys(bad.Snapshot))); diff != "" {
+		t.Errorf("keys (-success +invalid arguments):\n%s", diff)
+	}
+}
+
+// TestRealizedGains calls the tool with and without a portfolio, in every format.
+func TestRealizedGains(t *testing.T) {
+	newCaller(t, newServer(t, newBox(t), nil)).fails("realized_gains", "no_portfolio", nil)
+	d := &desk{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`),
+		Status: brief.StatusSuccess}}
+	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: d}))
+	c.call("realized_gains", nil)
+	byDefault := d.gains
+	c.call("realized_gains", args{"year": 2025, "format": "full", "output": "file"})
+	if diff := cmp.Diff([]portfolio.GainsQuery{{Format: "agent", Output: "inline"},
+		{Year: "2025", Format: "full", Output: "file"}},
+		[]portfolio.GainsQuery{byDefault, d.gains}); diff != "" {
+		t.Errorf("queries (-want +got):\n%s", diff)
+	}
+	c = newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
+	good := c.ok("realized_gains", args{"year": 2025})
+	if verdict := good.string("verdict"); verdict != "2025: no sales in taxable accounts" {
+		t.Errorf("verdict %q", verdict)
+	}
+	for _, year := range []any{"next", 1800, 2025.5} {
+		bad := c.fails("realized_gains", "invalid_arguments", args{"year": year})
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(good.Snapshot)),
+			slices.Sorted(maps.Keys(bad.Snapshot))); diff != "" {
+			t.Errorf("keys (-success +invalid arguments):\n%s", diff)
+		}
+	}
+	c.fails("realized_gains", "bad_argument", args{"year": 9999})
+	for _, format := range brief.Formats() {
+		for _, output := range brief.Outputs() {
+			a := c.ok("realized_gains", args{"year": 2025, "format": format, "output": output})
+			if (a.FilePath != nil) != (output == brief.OutputFile) {
+				t.Errorf("%s %s: path %v", format, output, a.FilePath)
+			}
+		}
+	}
+}
+
+// TestReconcilePositions calls the tool with and without a list of positions.
+func TestReconcilePositions(t *testing.T) {
+	d := &desk{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`),
+		Status: brief.StatusSuccess}}
+	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: d}))
+	c.call("reconcile_positions", args{"format": "full", "output": "file"})
+	if want := (portfolio.ReconcileQuery{Format: "full", Output: "file"}); d.check != want {
+		t.Errorf("asked %+v", d.check)
+	}
+	c = newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
+	without := c.fails("reconcile_positions", "bad_argument", nil)
+	bad := c.fails("reconcile_positions", "invalid_arguments", args{"account": "brk"})
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(without.Snapshot)),
+		slices.Sorted(maps.Keys(bad.Snapshot))); diff != "" {
+		t.Errorf("keys:\n%s", diff)
+	}
+	for _, format := range brief.Formats() {
+		if a := c.call("reconcile_positions", args{"format": format}); a.Status != brief.StatusError {
+			t.Errorf("%s: %s", format, a.text)
+		}
+	}
+}
+
 func TestPortfolioArguments(t *testing.T) {
 	d := &desk{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`),
 		Status: brief.StatusSuccess}}
@@ -150,7 +258,7 @@ func TestPortfolioArguments(t *testing.T) {
 	c.call("check_exit_signals", args{"ticker": "SLV"})
 	c.call("suggest_tax_loss_harvest", nil)
 	if diff := cmp.Diff([]any{portfolio.ExitQuery{Ticker: "SLV", Format: "agent", Output: "inline"},
-		portfolio.HarvestQuery{SortBy: "loss_amount", Format: "summary", Output: "inline"}},
+		portfolio.HarvestQuery{SortBy: "loss_amount", Format: "agent", Output: "inline"}},
 		[]any{d.exits, d.harvest}); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
