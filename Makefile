@@ -10,6 +10,7 @@ PREFIX     ?= /usr/local
 GORELEASER ?= v2.14.3
 VERSION    := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 BUILD      := $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+LONG_TESTS := test/fault cmd/signalbox internal/run/crew test/browser internal/run/workspace internal/core/journal/nats
 PLATFORMS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
@@ -30,13 +31,18 @@ install: build ## install the program, its manual pages and its completions belo
 	bin/signalbox completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/signalbox.fish
 	bin/signalbox manual $(DESTDIR)$(PREFIX)/share/man/man1
 
-# Go would reuse old results of the tests in test/, because it does not know that they build and run the program.
+# The packages whose tests take longest start first. More run at the same time than there are processors, because they often
+# wait for other programs. make check has run go vet. Go would reuse old results of the tests in test/, because it does not
+# know that they run the program.
 test: ## run all tests
-	$(GO) test -count=1 -timeout 30m ./...
+	$(GO) build -ldflags '-s -w' -o bin/test/signalbox ./cmd/signalbox
+	SIGNALBOX_TEST_PROGRAM=$(CURDIR)/bin/test/signalbox $(GO) test -count=1 -vet=off -ldflags='-s -w' -timeout 30m \
+		-p $$((2 * $$(getconf _NPROCESSORS_ONLN))) $(LONG_TESTS:%=./%) ./...
 	$(GO) -C test/bench test -count=1 -timeout 30m ./...
 
-test-agents: ## run a plan with real agent programs, without a network
-	SIGNALBOX_AGENTS=$${SIGNALBOX_AGENTS:-all} $(GO) test -count=1 -timeout 1h -v ./test/agents
+test-agents: ## run a plan with real agent programs, and attack those that review, without a network
+	SIGNALBOX_AGENTS=$${SIGNALBOX_AGENTS:-all} $(GO) test -p 1 -count=1 -timeout 150m -v -run 'Agents|Documented|TestCapture' \
+		./test/agents ./test/hostile
 
 check: format ## run what CI checks: format, vet, staticcheck, go.mod, tests under the race detector
 	$(GO) vet ./...

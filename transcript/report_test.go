@@ -128,6 +128,18 @@ func TestReport(t *testing.T) {
 			[]string{`{"type":"error","message":"Reconnecting... 1/5"}`,
 				`{"type":"item.started","item":{"type":"command_execution"}}`},
 			signalbox.StreamReport{Format: signalbox.FormatCodex}},
+		{"claude tries again", signalbox.FormatClaude, []string{
+			`{"type":"system","subtype":"api_retry","attempt":3,"retry_delay_ms":2044.7,"error_status":429,"error":"rate_limit"}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude,
+			Retrying: "API Error: 429 (attempt 3); retry in 2.044s"}},
+		{"claude has no connection", signalbox.FormatClaude, []string{
+			`{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":600,"error_status":null,"error":"unknown"}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude,
+			Retrying: "API Error: Connection error (attempt 1); retry in 0.6s"}},
+		{"claude continues after it tried again", signalbox.FormatClaude, []string{
+			`{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":600,"error_status":529}`,
+			`{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"Hi"}]}}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude}},
 		{"claude reports the status of its service", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"API Error"}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true,

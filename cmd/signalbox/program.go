@@ -26,6 +26,7 @@ import (
 // commands is the grammar of the command line.
 type commands struct {
 	Run       running.RunCommand      `cmd:"" help:"Run a plan with agents until it is complete."`
+	Add       orders.AddCommand       `cmd:"" help:"Add a task that one sentence describes."`
 	Demo      running.DemoCommand     `cmd:"" help:"Run a demo in a temporary repository with scripted agents."`
 	Questions orders.QuestionsCommand `cmd:"" help:"Show what agents ask you."`
 	Answer    orders.AnswerCommand    `cmd:"" help:"Answer a question."`
@@ -37,10 +38,13 @@ type commands struct {
 	Reject    orders.RejectCommand    `cmd:"" help:"Reject a merge and send the task back with the reason."`
 	Rework    orders.ReworkCommand    `cmd:"" help:"Send a task back to the developer with what you want."`
 	Tell      orders.TellCommand      `cmd:"" help:"Give words to an agent of a task."`
+	Waive     orders.WaiveCommand     `cmd:"" help:"Let a finding about a task stand."`
 	Clean     orders.CleanCommand     `cmd:"" help:"Remove the worktrees of cancelled tasks."`
 	Status    looking.StatusCommand   `cmd:"" help:"Show what is going on."`
 	Logs      looking.LogsCommand     `cmd:"" help:"Show what the agents of a task wrote and did."`
 	Diff      looking.DiffCommand     `cmd:"" help:"Show what a task changes."`
+	Explain   looking.ExplainCommand  `cmd:"" help:"Show where the time and the money of a task went."`
+	Stats     looking.StatsCommand    `cmd:"" help:"Show what the ledger has learned about agents."`
 	Watch     running.WatchCommand    `cmd:"" help:"Watch a run that was started elsewhere."`
 	Worker    running.WorkerCommand   `cmd:"" help:"Work on the plan of a box."`
 	Plan      running.PlanCommands    `cmd:"" help:"Write, import, check, show and update plans."`
@@ -93,6 +97,7 @@ Examples:
     signalbox demo
     signalbox plan check plan.md
     signalbox run plan.md
+    signalbox add 'fix the typo in the README'
     signalbox questions
     signalbox answer Q-1 'two decimals'
     signalbox ledger verify`

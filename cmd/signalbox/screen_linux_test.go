@@ -35,7 +35,8 @@ func TestScreenStaysForAQuestion(t *testing.T) {
 	w := newTerminalWorld(t)
 	c := w.openSession(100, 30, "qqq\n", "signalbox", "run", "plan.md")
 	c.shows("1 question for you", "waiting for you")
-	c.types("xxyz") // mean nothing
+	c.types("xxyz") // nothing waits for approval, so x is refused, and the rest is its text
+	c.types("\x1b[B")
 	c.types("q")
 	c.shows("stop? agents end")
 	c.types("x")

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -41,8 +42,11 @@ func checkEnd(t *testing.T, status int, stderr *bytes.Buffer, want string) {
 	}
 }
 
+// TestWorkerThatCannotWrite also shows that a worker starts while files are not committed.
 func TestWorkerThatCannotWrite(t *testing.T) {
 	b := newTestProject(t)
+	must.Succeed(t, os.WriteFile("edited.txt", nil, 0o600))
+	must.Succeed(t, exec.CommandContext(t.Context(), "git", "add", "edited.txt").Run())
 	p, _, stderr := b.program("worker", "--roles=ci", "--plain")
 	p.Stdout = failing{errors.New("no space left")}
 	checkEnd(t, execute(p), stderr, "signalbox: cannot write the answer: no space left\n")

@@ -251,6 +251,16 @@ func DoWork(p *Program, f BoxFlag, name string,
 	})
 }
 
+// CutFinding splits the name of a finding, such as T3/F2 or PLAN/T3/F2, into that of its task and
+// its id; ok is false if it names none.
+func CutFinding(name string) (task, finding string, ok bool) {
+	at := strings.LastIndexByte(name, '/')
+	if at <= 0 || !strings.HasPrefix(name[at+1:], "F") {
+		return "", "", false
+	}
+	return name[:at], name[at+1:], true
+}
+
 // FindWork returns the id of the work item that the user named, with its plan (PLAN/TASK) or
 // without; "" stays "".
 func FindWork(b *box.Box, name string) (string, error) {

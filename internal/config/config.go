@@ -37,6 +37,9 @@ type Config struct {
 	Agent AgentList `yaml:"agent"`
 	// Roles has the configured roles. RoleOf includes the defaults.
 	Roles map[signalbox.Role]Role `yaml:"roles"`
+	// Independence is how much critics and auditors must differ from the author. Empty means what
+	// EffectiveIndependence returns.
+	Independence string `yaml:"independence"`
 	// Slots is how many agents run at the same time, over all roles.
 	Slots        int           `yaml:"slots"`
 	Experts      []Expert      `yaml:"experts"`

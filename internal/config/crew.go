@@ -72,6 +72,8 @@ type Agent struct {
 	// Model is the model for the preset, or replaces ModelMark in Command. Empty means the
 	// program's default. With Tree it is a key of Config.Models; empty means the oracle's model.
 	Model string `yaml:"model"`
+	// Vendor is whose model it is, if that is not known otherwise; see VendorOf.
+	Vendor string `yaml:"vendor" json:",omitempty"`
 	// Tree is a file with a behaviour tree that runs instead of a program. It is relative to the
 	// folder of the box in the text. Load resolves it.
 	Tree string `yaml:"tree"`
@@ -146,9 +148,12 @@ type Expert struct {
 	Timeout      time.Duration `yaml:"timeout"`
 }
 
-// Check is a command that must succeed in each of its environments.
+// Check is a command that must succeed in each of its environments. Its JSON is part of
+// rules.Policy.CheckSet: what is added is left out while it is not set.
 type Check struct {
 	Name string `yaml:"name"`
+	// Kind is KindCommand, which is the default, or KindMutation. The last fields are for that.
+	Kind string `yaml:"kind" json:",omitempty"`
 	// Command runs in a shell.
 	Command string        `yaml:"command"`
 	Timeout time.Duration `yaml:"timeout"`
@@ -157,6 +162,20 @@ type Check struct {
 	// EnvPass is added to Config.EnvPass.
 	EnvPass []string `yaml:"env_pass"`
 	Sandbox Sandbox  `yaml:"sandbox"`
+
+	// Build is a shell command. A mutant for which it fails is discarded. Empty means that go build
+	// decides about Go.
+	Build string `yaml:"build" json:",omitempty"`
+	// Mutants is how many are tried at most.
+	Mutants int `yaml:"mutants" json:",omitempty"`
+	// MaxSurvivors is how many of them the command may fail to notice.
+	MaxSurvivors int `yaml:"max_survivors" json:",omitempty"`
+	// Parallel is how many are tried at a time; zero means half of the processors, at most four.
+	Parallel int `yaml:"parallel" json:",omitempty"`
+	// Tests are patterns of files that are tests, besides those whose names say so.
+	Tests []string `yaml:"tests" json:",omitempty"`
+	// FailsOnBase is what follows from a change without a test that fails on the base.
+	FailsOnBase string `yaml:"fails_on_base" json:",omitempty"`
 }
 
 // DefaultCheckTimeout is the timeout of a check without one.
@@ -291,6 +310,7 @@ func (c *Config) fill(set places) {
 	for i := range c.Checks {
 		setUnless(set, setting("checks").item(i).field("timeout"), &c.Checks[i].Timeout,
 			DefaultCheckTimeout)
+		c.Checks[i].fillMutation(setting("checks").item(i), set)
 	}
 	c.Notify.fill(set)
 	c.fillSetup(set)

@@ -31,7 +31,7 @@ func TestTemplateSetsNothing(t *testing.T) {
 	if diff := cmp.Diff(Default(), c); diff != "" {
 		t.Errorf("(-default +template):\n%s", diff)
 	}
-	if n := strings.Count(Template, "\n"); n > 280 {
+	if n := strings.Count(Template, "\n"); n > 282 {
 		t.Errorf("%d lines are too many for a new user", n)
 	}
 }

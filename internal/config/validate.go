@@ -71,6 +71,9 @@ func (c *Config) checkAgents(f *faults) {
 			check = a.checkTree
 		}
 		check(at, f)
+		if a.Vendor != "" {
+			f.add(checkID(at.field("vendor"), a.Vendor, true))
+		}
 		checkEnv(at.field("env"), a.Env, f)
 	}
 	c.checkAgentList(setting("agent"), c.Agent, f)
@@ -224,8 +227,8 @@ func (c *Config) checkRoles(f *faults) {
 	for _, name := range sortedKeys(c.Roles) {
 		at, role := setting("roles", string(name)), c.Roles[name]
 		if !slices.Contains(AgentRoles(), name) {
-			f.add(badName(at, "the roles are "+
-				list(AgentRoles()), "unknown role %q", name))
+			f.add(badName(at, suggest(string(name), AgentRoles(), "the roles are"),
+				"unknown role %q", name))
 		}
 		c.checkCrew(at, role.Agent, role.Slots, role.Timeout, f)
 		if fault := checkTimeOrNone(at.field("checkpoint"), role.Checkpoint); fault != nil {
@@ -285,6 +288,7 @@ func (c *Config) checkChecks(f *faults) {
 		f.add(checkText(at.field("command"), check.Command,
 			"write the line that a shell runs, such as go test ./..."))
 		f.add(checkTime(at.field("timeout"), check.Timeout))
+		c.checkMutation(at, check, f)
 		for j, name := range check.Environments {
 			if !slices.Contains(environments, name) {
 				fault := faultAt(at.field("environments").item(j),

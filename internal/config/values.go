@@ -50,6 +50,11 @@ func (c *Config) checkChoices(f *faults) {
 		f.fail(setting("approve"),
 			fmt.Sprintf("write %s, so that every merge waits for your approval, %s, so that those do that change files which steer agents, or %s", ApproveMerge, ApproveSteering, ApproveNever), "%q is not something that you can approve", c.Approve)
 	}
+	if !slices.Contains([]string{"", IndependenceVendor, IndependenceModel, IndependenceNone},
+		c.Independence) {
+		f.fail(setting("independence"),
+			fmt.Sprintf("write %s, so that critics and auditors are of another vendor than the author, %s, so that they use another model, or %s", IndependenceVendor, IndependenceModel, IndependenceNone), "%q is not a kind of independence", c.Independence)
+	}
 	f.add(checkNumber(setting("slots"), c.Slots, maxSlots))
 }
 

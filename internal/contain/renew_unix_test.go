@@ -441,7 +441,7 @@ func TestLoggedOut(t *testing.T) {
 	}
 	p, copied = l.start("a")
 	if _, err := os.Lstat(copied); err == nil {
-		t.Error("the program has a login of a user who has none")
+		t.Error("the program has a login, but the user has none")
 	}
 	l.do(os.WriteFile(l.user, []byte(codexLogin(3)), 0o600))
 	l.look(p)

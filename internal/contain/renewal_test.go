@@ -126,7 +126,7 @@ func TestRenewClaude(t *testing.T) {
 		{name: "two years ahead", copied: []string{"oat01-a", "oat01-b", "1763370000000",
 			"1826442000000"},
 			refused: []string{"claudeAiOauth.expiresAt is more than a year ahead"}},
-		{name: "for ever", copied: []string{"1763370000000", "9999999999999999"},
+		{name: "forever", copied: []string{"1763370000000", "9999999999999999"},
 			refused: []string{"claudeAiOauth.expiresAt is more than a year ahead"}},
 		{name: "two years ahead in seconds",
 			copied:  []string{`"ja"`, `"jb"`, `:5}`, `:1826442000}`},
@@ -282,7 +282,7 @@ func TestRenewOpencode(t *testing.T) {
 				"github-copilot.enterpriseUrl was changed"}},
 		{name: "one is renewed here, the other elsewhere", user: []string{"gho_a", "gho_u"},
 			copied: tokens, renewed: tokens},
-		{name: "a name with characters that nobody sees",
+		{name: "a name with invisible characters",
 			copied:  []string{`{` + "\n", `{"a\u202e\u3164\n": 1,` + "\n"},
 			refused: []string{`"a\u202e\u3164\n" is new`}},
 		{name: "a long name", copied: []string{`{` + "\n", `{"` + strings.Repeat("x", 1000) +

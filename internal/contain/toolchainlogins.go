@@ -43,7 +43,7 @@ var harmlessFiles = []string{
 }
 
 // withoutLogins returns the parts of a folder that may be read: all but the files in which the
-// programs there keep logins. A folder that has none of them is returned as it is.
+// programs there keep logins. If there are no such files, that is the folder itself.
 func withoutLogins(folder string) []string { return partsWithout(folder, loginsIn(folder), 0) }
 
 // prefixParts is withoutLogins for the prefix of a toolchain that no one has looked at: of the
@@ -113,9 +113,9 @@ func realPlaces(name string) []string {
 // maxParts bounds how deep partsWithout looks. What is deeper is left out.
 const maxParts = 12
 
-// partsWithout returns a path, or the parts of a folder without the paths that are left out, which
-// have no links. A link to a folder with one of them is followed, because a policy allows
-// everything that a link leads to.
+// partsWithout returns the path itself if it contains no path of leftOut, otherwise its parts that
+// contain none. The paths in leftOut have no links. A link to a folder that contains such a path is
+// followed, because a policy allows everything that a link leads to.
 func partsWithout(name string, leftOut []string, depth int) (parts []string) {
 	real := resolve(name)
 	if !slices.ContainsFunc(leftOut, func(out string) bool { return within(out, real) }) {

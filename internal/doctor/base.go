@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/git"
 	"signalbox/internal/run/checkrun"
 	"signalbox/internal/run/checks"
+	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/questions"
 )
 
@@ -43,6 +44,10 @@ func Base(ctx context.Context, c *config.Config, root, dir string, b *box.Box) [
 		}
 	}
 	found = append(found, worktrees(ctx, c, root, dir)...)
+	if behind := inspect.FindBehind(ctx, c, root); behind != nil {
+		found = append(found, box.Check{Name: "base", Health: box.Warning, Detail: behind.Problem,
+			Fix: behind.Fix})
+	}
 	if b != nil {
 		found = append(found, redBase(ctx, b)...)
 	}

@@ -45,6 +45,7 @@ func Complete(ctx context.Context, c *config.Config, root, dir string,
 	refuseAgents(c, checks)
 	checks = append(checks, logins(c, contain.ThisHost(), checks)...)
 	checks = append(checks, templates(c, dir)...)
+	checks = append(checks, independence(c))
 	checks = append(checks, sandboxes(ctx, c, root, dir, process.Support())...)
 	checks = append(checks, newChecker(c).checks(ctx)...)
 	if len(c.Checks) == 0 {
@@ -166,7 +167,7 @@ func logins(c *config.Config, host contain.Host, checks []box.Check) (found []bo
 		if r.agent.Preset == "" || !installed {
 			continue
 		}
-		check := box.Check{Name: "login " + r.name, Health: box.Healthy, Detail: "there is a login or a key, as far as can be seen"}
+		check := box.Check{Name: "login " + r.name, Health: box.Healthy, Detail: "none seems to be missing; only signalbox doctor --probe tries it"}
 		if hint := host.MissingLogin(r.agent); hint != "" {
 			check.Health, check.Detail, check.Fix = box.Warning, "no login and no key was found",
 				hint
@@ -265,6 +266,16 @@ func templates(c *config.Config, dir string) (checks []box.Check) {
 		checks = append(checks, check)
 	}
 	return checks
+}
+
+// independence checks which agents may judge the work.
+func independence(c *config.Config) box.Check {
+	check := box.Check{Name: "independence", Health: box.Healthy}
+	fails := false
+	if check.Detail, check.Fix, fails = c.DescribeIndependence(); fails {
+		check.Health = box.Problem
+	}
+	return check
 }
 
 // checker checks the models, the trees and the servers of a configuration.

@@ -322,8 +322,9 @@ var network = []string{
 	"fetch.pruneTags=false", "fetch.writeCommitGraph=false",
 }
 
-// networkVariables returns the user's variables with which git logs in. If nothing says how to
-// start ssh, it must not ask on the terminal: no one may be there, and the screen of a run is.
+// networkVariables returns the user's variables with which git logs in. If no variable or setting
+// names an ssh program, ssh must not ask on the terminal: no one may be there, and a run shows its
+// screen there.
 func (r *Repository) networkVariables() (kept []string) {
 	_, program := os.LookupEnv("GIT_SSH")
 	if _, command := os.LookupEnv("GIT_SSH_COMMAND"); !command && !program && !r.ownSSH {

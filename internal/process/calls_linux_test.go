@@ -47,7 +47,8 @@ func makeCall(number string) error {
 }
 
 // With the network off, Landlock alone lets a program bind no port, not even one that the system
-// chooses. The filter of system calls refuses the socket before that, so it is left out here.
+// chooses. The filter of system calls would refuse the socket before that, so this test does not
+// use it.
 func TestLandlockRefusesToBind(t *testing.T) {
 	needSupport(t, false)
 	for name, tt := range map[string]struct {

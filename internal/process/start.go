@@ -190,7 +190,7 @@ func (p *Process) WriteLine(line string) error {
 	return nil
 }
 
-// CloseInput closes the standard input of an interactive program after all lines are written.
+// CloseInput closes the standard input of an interactive program when its lines are written.
 func (p *Process) CloseInput() {
 	if p.in != nil {
 		p.in.end()

@@ -126,7 +126,7 @@ func (c *clock) untilClosed(t *testing.T, client net.Conn, between func()) (took
 		c.advance(step)
 		took += step
 	}
-	t.Fatal("the server keeps the connection for ever")
+	t.Fatal("the server keeps the connection forever")
 	return took
 }
 

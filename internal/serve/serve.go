@@ -17,6 +17,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/history"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
 	"signalbox/internal/serve/ask"
@@ -85,7 +86,7 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	if opts.MaxConnections == 0 {
 		opts.MaxConnections = maxConnections
 	}
-	opts.API.Oracle = opts.Oracle
+	opts.API.Oracle, opts.API.History = opts.Oracle, new(history.Reader)
 	s := &Server{box: b, hub: stream.NewHub(followed{b}, b.Engine.Tail().Seq), opts: opts, mux: http.NewServeMux()}
 	store := access.NewStore(b.Dir)
 	host, err := store.LoginHost(context.Background())
@@ -102,7 +103,7 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	a.Register(s.mux)
 	s.pages, err = dashboard.New(b, guard,
 		dashboard.Options{Root: opts.API.Root, Name: opts.Project, Portfolio: opts.API.Portfolio,
-			Oracle: opts.Oracle, Log: opts.Log, Now: opts.API.Now})
+			Oracle: opts.Oracle, History: opts.API.History, Log: opts.Log, Now: opts.API.Now})
 	if err != nil {
 		return nil, err
 	}

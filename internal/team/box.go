@@ -109,7 +109,7 @@ func checkBox(ctx context.Context, r *repository, dir, box string) (atTop bool, 
 			"the box %s came with the repository (git tracks %s), so it is not used: its configuration could run anything", box, tracked)})
 }
 
-// ErrTracked means that a box came with the repository around it, so nothing of it is used.
+// ErrTracked means that a box came with the repository around it. Nothing in that box is used.
 var ErrTracked = errors.New("a box that came with the repository")
 
 // kindError is an error of a kind that callers ask for: ErrTracked or ErrUntrusted.

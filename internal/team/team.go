@@ -35,17 +35,17 @@ import (
 )
 
 // Shared is the configuration of a team: files, by their paths in the repository, with slashes. One
-// of them is config.FileName.
+// path is config.FileName.
 type Shared struct {
 	// Root is the top of the repository, or the folder of a project without a repository.
 	Root string
-	// Commit is where the files are from. It is "" if they are those of the folder, because there
-	// is no repository or no commit.
+	// Commit is the commit of the files. It is "" if they come from the folder, without a
+	// repository or a commit.
 	Commit string
 	Files  map[string][]byte
 	// Harmless means that the files may be used without trust.
 	Harmless bool
-	// LooseBox means that the box is not at the top of a repository, which would tell whether it
+	// LooseBox means that the box is not at the top of a repository. So it is not known if the box
 	// came from elsewhere.
 	LooseBox bool
 	// Own is a digest of the own configuration of a box that can need trust: a LooseBox, or one

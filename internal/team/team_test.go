@@ -640,7 +640,7 @@ func TestTrustOfAnotherRepository(t *testing.T) {
 	to, err := p.store.file(moved.dir, moved.box)
 	p.check(err)
 	p.check(os.WriteFile(to, record, 0o600))
-	moved.mustRefuse("the record is of another folder")
+	moved.mustRefuse("the record belongs to another folder")
 
 	// Another repository at the same path, with exactly the same configuration.
 	p.check(os.RemoveAll(p.dir))

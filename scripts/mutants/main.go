@@ -5,7 +5,7 @@
 //	go run ./scripts/mutants -other ../before          # in this tree
 //	go run ./scripts/mutants -other ../before -there   # the same mutants in the other one
 //
-// A seed draws the same mutants each time. A mutant is known by the function and the expression that
+// A seed draws the same mutants each time. A mutant is known by the function and the line that
 // it changes, not by its place, and with -other only those that both trees have are drawn. The files
 // stay as they are: the compiler gets the changed one as an overlay.
 package main
@@ -17,14 +17,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"signalbox/internal/run/mutation"
 )
 
 // A group is code that is tested together: count mutants are drawn from its folders. also names
@@ -138,22 +137,19 @@ func draw(other string, there bool, seed int) (map[string][]mutant, error) {
 
 // A mutant is one change of one expression or statement.
 type mutant struct {
-	group, tree, file string
-	function          string
-	line              int
-	before, after     string
-	source            []byte // the whole changed file
+	mutation.Mutant
+	group, tree string
 }
 
-// key is the same in every tree in which the function has the same expression.
-func (m mutant) key() string { return m.function + ": " + m.before + " → " + m.after }
+// key is the same in every tree in which the function has the same line.
+func (m mutant) key() string { return m.Function + ": " + m.Before + " → " + m.After }
 
 func (m mutant) rank(seed int) []byte {
 	sum := sha256.Sum256(fmt.Append(nil, seed, m.key()))
 	return sum[:]
 }
 
-func (m mutant) String() string { return fmt.Sprintf("%s:%d %s", m.file, m.line, m.key()) }
+func (m mutant) String() string { return fmt.Sprintf("%s:%d %s", m.File, m.Line, m.key()) }
 
 // mutants returns all mutants of a tree by their keys. Where a function repeats an expression, only
 // the first is taken.
@@ -169,13 +165,13 @@ func mutants(tree string) (map[string]mutant, error) {
 				if strings.HasSuffix(path, "_test.go") {
 					continue
 				}
-				found, err := inFile(path)
+				source, err := os.ReadFile(path)
 				if err != nil {
 					return nil, err
 				}
-				for _, m := range found {
-					m.group, m.tree = g.name, tree
-					m.file = filepath.Join(folder, filepath.Base(path))
+				name := filepath.Join(folder, filepath.Base(path))
+				for _, found := range mutation.Find(name, nil, source) {
+					m := mutant{found, g.name, tree}
 					if _, again := all[m.key()]; !again {
 						all[m.key()] = m
 					}
@@ -184,80 +180,6 @@ func mutants(tree string) (map[string]mutant, error) {
 		}
 	}
 	return all, nil
-}
-
-// inFile returns the mutants of one file.
-func inFile(path string) ([]mutant, error) {
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, path, source, 0)
-	if err != nil {
-		return nil, err
-	}
-	var found []mutant
-	for _, decl := range parsed.Decls {
-		function, ok := decl.(*ast.FuncDecl)
-		if !ok || function.Body == nil {
-			continue
-		}
-		ast.Inspect(function.Body, func(n ast.Node) bool {
-			if n == nil {
-				return false
-			}
-			for _, after := range changes(n, func(n ast.Node) string { return text(files, source, n) }) {
-				start, end := files.Position(n.Pos()), files.Position(n.End())
-				found = append(found, mutant{
-					function: function.Name.Name, line: start.Line,
-					before: flat(text(files, source, n)), after: flat(after),
-					source: slices.Concat(source[:start.Offset], []byte(after), source[end.Offset:]),
-				})
-			}
-			return true
-		})
-	}
-	return found, nil
-}
-
-func text(files *token.FileSet, source []byte, n ast.Node) string {
-	return string(source[files.Position(n.Pos()).Offset:files.Position(n.End()).Offset])
-}
-
-func flat(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-var swapped = map[token.Token]string{
-	token.EQL: "!=", token.NEQ: "==", token.LSS: "<=", token.LEQ: "<", token.GTR: ">=",
-	token.GEQ: ">", token.LAND: "||", token.LOR: "&&", token.ADD: "-", token.SUB: "+",
-}
-
-// changes returns what may stand in place of a node.
-func changes(n ast.Node, text func(ast.Node) string) []string {
-	switch n := n.(type) {
-	case *ast.BinaryExpr:
-		if operator, ok := swapped[n.Op]; ok {
-			return []string{text(n.X) + " " + operator + " " + text(n.Y)}
-		}
-	case *ast.UnaryExpr:
-		if n.Op == token.NOT {
-			return []string{text(n.X)}
-		}
-	case *ast.ExprStmt, *ast.IncDecStmt:
-		return []string{";"}
-	case *ast.BranchStmt:
-		if n.Tok == token.CONTINUE && n.Label == nil {
-			return []string{"break"}
-		}
-	case *ast.Ident:
-		switch n.Name {
-		case "true":
-			return []string{"false"}
-		case "false":
-			return []string{"true"}
-		}
-	}
-	return nil
 }
 
 // test runs the tests of the mutant's package, then those of the packages that use it.
@@ -271,14 +193,18 @@ func (m mutant) test(also []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	source, err := os.ReadFile(filepath.Join(tree, m.File))
+	if err != nil {
+		return "", err
+	}
 	changed, overlay := filepath.Join(folder, "changed.go"), filepath.Join(folder, "overlay.json")
 	replace, err := json.Marshal(map[string]map[string]string{
-		"Replace": {filepath.Join(tree, m.file): changed},
+		"Replace": {filepath.Join(tree, m.File): changed},
 	})
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(os.WriteFile(changed, m.source, 0o600),
+	if err := errors.Join(os.WriteFile(changed, m.Apply(source), 0o600),
 		os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", err
 	}
@@ -289,7 +215,7 @@ func (m mutant) test(also []string) (string, error) {
 		c.Env = append(os.Environ(), "GOFLAGS=-overlay="+overlay, "CGO_ENABLED=0")
 		return c.Run()
 	}
-	own := "./" + filepath.Dir(m.file)
+	own := "./" + filepath.Dir(m.File)
 	if call("vet", "-unsafeptr=false", own) != nil {
 		return "does not compile", nil
 	}

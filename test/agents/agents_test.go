@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/built"
 	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/npm"
 	"signalbox/internal/testkit/offline"
@@ -32,7 +33,7 @@ const (
 )
 
 // patience is the timeout of a program. It is far longer than any program takes.
-const patience = 6 * time.Minute
+const patience = 15 * time.Minute
 
 // TestRealAgents runs itself again in a namespace without a network, where it runs the programs.
 func TestRealAgents(t *testing.T) {
@@ -49,12 +50,9 @@ func TestRealAgents(t *testing.T) {
 	start := time.Now()
 	k := npm.NeedAgents(t, "testdata")
 	t.Logf("the programs were installed after %v", time.Since(start).Round(time.Second))
-	program := filepath.Join(t.TempDir(), "signalbox")
-	if out, err := exec.Command("go", "build", "-o", program,
-		"signalbox/cmd/signalbox").CombinedOutput(); err != nil {
-		t.Fatalf("build signalbox: %v\n%s", err, out)
-	}
-	limit := 2*patience + time.Minute
+	program, err := built.Program(t.TempDir())
+	must.Succeed(t, err)
+	limit := 2 * patience
 	if os.Getenv(modeVariable) == "all" {
 		limit *= 4
 	}
@@ -110,18 +108,20 @@ func newProject(t *testing.T) *project {
 	return s
 }
 
-// configure assigns another program to each role, and the same model server to all of them.
+// configure names three programs of three vendors, so that each role gets another one, and the same
+// model server for all of them.
 func (s *project) configure(t *testing.T, server addresses) {
 	t.Helper()
 	text := fmt.Sprintf(`agents:
-  developing: {preset: codex, model: rehearsal, base_url: %q}
-  reviewing: {preset: opencode, model: rehearsal, base_url: %q}
-  auditing: {preset: gemini, model: rehearsal, base_url: %q}
-agent: developing
+  developing: {preset: codex, model: rehearsal, base_url: %q, vendor: openai}
+  reviewing: {preset: opencode, model: rehearsal, base_url: %q, vendor: opencode}
+  auditing: {preset: gemini, model: rehearsal, base_url: %q, vendor: google}
+agent: [developing, reviewing, auditing]
+independence: vendor
 roles:
-  developer: {timeout: 2m}
-  critic: {agent: reviewing, timeout: 2m}
-  auditor: {agent: auditing, timeout: 2m}
+  developer: {timeout: 10m}
+  critic: {timeout: 10m}
+  auditor: {timeout: 10m}
 `, server.OpenAI, server.OpenAI, server.Gemini)
 	s.writeConfig(t, text)
 }
@@ -261,6 +261,8 @@ func runPlans(t *testing.T) {
 	t.Run("interrupted", resumePlans)
 	if os.Getenv(modeVariable) == "all" {
 		t.Run("continued", continuePlans)
+		t.Run("refused", refusePlans)
+		t.Run("findings", compareFindings)
 	}
 }
 
@@ -349,6 +351,7 @@ type asked struct {
 	UserAgent                       string `json:"user_agent"`
 	Status                          int
 	Tools                           []string
+	Usage                           struct{ Input, Output int }
 	Body                            json.RawMessage
 }
 

@@ -19,10 +19,11 @@ func pinned(t *testing.T) map[string]string {
 	if err == nil {
 		err = json.Unmarshal(text, &p)
 	}
-	if err != nil || len(p.Dependencies) != 4 {
+	if err != nil || len(p.Dependencies) != 5 {
 		t.Fatalf("%v: %v", err, p)
 	}
-	return map[string]string{"codex": p.Dependencies["@openai/codex"],
+	return map[string]string{"claude": p.Dependencies["@anthropic-ai/claude-code-linux-x64"],
+		"codex":    p.Dependencies["@openai/codex"],
 		"gemini":   p.Dependencies["@google/gemini-cli"],
 		"opencode": p.Dependencies["opencode-linux-x64"]}
 }

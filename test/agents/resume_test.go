@@ -227,7 +227,7 @@ func continuePlan(t *testing.T, c continuation) {
 			resumed = append(resumed, e.Data.Resumes)
 		}
 	}
-	// The program says which session it is: the same. Under the same lease it is not recorded again.
+	// The program reports the same session. Under the same lease it is not recorded again.
 	if len(resumed) == 0 || len(opened) < 2 || opened[0] != resumed[0] ||
 		c.how != "now" && opened[1] != resumed[0] {
 		t.Errorf("opened %q, resumed %q", opened, resumed)

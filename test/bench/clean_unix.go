@@ -37,8 +37,8 @@ on auditor *:
     signal AUDIT_PASSED: {task}
 `
 
-// compareClean measures a check in a home folder that is new each time: go test of a small package
-// that each task changes, beside the same command by hand in a new folder with the user's cache.
+// compareClean measures a check, go test of a small package that each task changes, in a home folder
+// that is new each time. It compares it with the same command in a new folder with the user's cache.
 func compareClean(s settings) error {
 	return s.withProgram("clean", func(dir, program string) error {
 		err := timeChecks(s, filepath.Join(dir, "checks"), program)

@@ -26,12 +26,15 @@ const (
 
 	shortLog    = 10_000
 	firstScreen = 24 // lines
+
+	goalExplain = 0.5 // with plannedLog events
+	plannedLog  = 100_000
 	// newestEvents is how many events are newer than the snapshot: as many as the engine lets them
 	// become.
 	newestEvents = 40_000
 )
 
-// measureInspect measures the commands that show what is going on: whole processes of the program
+// measureInspect measures the commands that show the state of a box: whole processes of the program
 // itself.
 func measureInspect(s settings) error {
 	return s.withProgram("inspect",
@@ -50,12 +53,15 @@ func timeInspect(s settings, dir, program string) error {
 		if err := writeLong(folder, c.events); err != nil {
 			return err
 		}
-		seconds, err := timeStatus(program, folder, s.rounds)
+		seconds, err := timeCommand(program, folder, s.rounds, "status")
 		if err != nil {
 			return err
 		}
 		t.row(fmt.Sprintf("status, %d events", c.events), fmt.Sprintf("%.3f", seconds), "–",
 			formatGoal(fmt.Sprintf("< %g s", c.goal), seconds < c.goal))
+	}
+	if err := measureHistory(&t, program, filepath.Join(dir, "planned"), s); err != nil {
+		return err
 	}
 	if err := measureLogs(&t, program, filepath.Join(dir, "logs", box.FolderName), s); err != nil {
 		return err
@@ -64,13 +70,38 @@ func timeInspect(s settings, dir, program string) error {
 	return nil
 }
 
-// timeStatus returns how many seconds the command status takes, the median of all rounds.
-func timeStatus(program, dir string, rounds int) (float64, error) {
+// measureHistory measures how long it takes to explain a task in the middle of a long plan, and to
+// say what its ledger has learned.
+func measureHistory(t *table, program, dir string, s settings) error {
+	events := min(plannedLog, s.events)
+	progress("inspect: a plan of %d events", events)
+	if err := writePlanned(dir, events); err != nil {
+		return err
+	}
+	task := fmt.Sprintf("T%d", events/eventsPerPlanned/2)
+	for _, command := range [][]string{{"status"}, {"explain", task}, {"stats"}} {
+		seconds, err := timeCommand(program, dir, s.rounds, command...)
+		if err != nil {
+			return err
+		}
+		goal := "–"
+		if command[0] != "status" {
+			goal = formatGoal(fmt.Sprintf("< %g s", goalExplain), seconds < goalExplain)
+		}
+		t.row(fmt.Sprintf("%s, a plan of %d events", command[0], events),
+			fmt.Sprintf("%.3f", seconds), "–", goal)
+	}
+	return nil
+}
+
+// timeCommand returns how many seconds a command takes, the median of all rounds.
+func timeCommand(program, dir string, rounds int, command ...string) (float64, error) {
 	var seconds []float64
 	for range rounds {
 		start := time.Now()
-		if out, err := exec.Command(program, "status", "--box", dir).CombinedOutput(); err != nil {
-			return 0, fmt.Errorf("status: %w: %s", err, out)
+		if out, err := exec.Command(program, append(command, "--box",
+			dir)...).CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("%s: %w: %s", command[0], err, out)
 		}
 		seconds = append(seconds, time.Since(start).Seconds())
 	}

@@ -164,7 +164,7 @@ func timeStarts(name string, db database, s settings, dir, program string) error
 			fmt.Appendf(nil, "journal: %q\n", place), 0o600); err != nil {
 			return err
 		}
-		if seconds, err = timeStatus(program, folder, s.rounds); err != nil {
+		if seconds, err = timeCommand(program, folder, s.rounds, "status"); err != nil {
 			return err
 		}
 		t.row(fmt.Sprintf("status on another machine, %d events", events),

@@ -42,7 +42,7 @@ func (d postgresDatabase) ping() error {
 
 func (d postgresDatabase) connections() (n int, err error) {
 	err = d.conn.QueryRow(context.Background(),
-		"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'signalbox'").Scan(&n)
+		"SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'signalbox%'").Scan(&n)
 	return n, err
 }
 

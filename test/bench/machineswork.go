@@ -66,8 +66,8 @@ type crowd struct {
 	connections int   // to the database, of all processes
 }
 
-// run starts the workers, measures the given number of slices of each while all of them are at
-// work, and ends them.
+// run starts the workers, measures the given number of slices of each while all workers are busy,
+// and ends them.
 func (c *crowd) run(slices int, countConnections func() (int, error)) (err error) {
 	workers := make([]*child, c.workers)
 	defer func() {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"signalbox/internal/testkit/built"
 )
 
 // patience is how long a page or a program may take. It is far longer than any does.
@@ -45,12 +47,8 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	program = filepath.Join(scratch, "signalbox")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program,
-		"signalbox/cmd/signalbox")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "build the program:", err)
+	if program, err = built.Program(scratch); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer stopServers()

@@ -53,7 +53,7 @@ func TestWithoutScripting(t *testing.T) {
 	p.click("#request-Q-1 button.primary")
 	p.open("/work/T5/diff")
 	if !p.is(`document.querySelector("noscript")?.textContent.includes("file:line")`) {
-		t.Error("the page does not say how to comment on a line")
+		t.Error("the page does not explain how to comment on a line")
 	}
 	p.fill("#review-text", "lib/file.sh:3: in words")
 	p.click("#review button:not([type=button])")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -196,12 +197,19 @@ func (p *tab) is(condition string) bool {
 // until waits until a condition holds in the page.
 func (p *tab) until(condition string) {
 	p.t.Helper()
-	wait := `new Promise((resolve) => { const look = () => (` + condition +
-		`) ? resolve(true) : setTimeout(look, 20); look(); })`
-	for {
-		_, err := run(p, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise))
-		if err == nil {
+	// A page that is left can take the answer with it, so the page is asked again and again.
+	wait := `new Promise((resolve) => { let n = 0; const look = () => (` + condition +
+		`) ? resolve(true) : ++n < 50 ? setTimeout(look, 20) : resolve(false); look(); })`
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		ctx, cancel := context.WithTimeout(p.ctx, patience/6)
+		holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise))
+		expired := ctx.Err() != nil
+		cancel()
+		if err == nil && holds {
 			return
+		}
+		if err == nil || expired {
+			continue
 		}
 		if text := err.Error(); !strings.Contains(text, "navigat") &&
 			!strings.Contains(text, "context") && !strings.Contains(text, "collected") {
@@ -209,6 +217,8 @@ func (p *tab) until(condition string) {
 		}
 		// The page was left meanwhile. Wait in the next one.
 	}
+	p.t.Fatalf("it never holds: %s\nthe page is %s", condition, eval[string](p,
+		`location.href + ", at " + document.activeElement?.outerHTML.slice(0, 200) + ":\n" + document.body.innerText.slice(0, 2000)`))
 }
 
 // leaving does something that leads to another page, and waits until that is loaded.

@@ -49,6 +49,7 @@ func TestPortfolio(t *testing.T) {
 	}
 	p.click(`nav a[href="/portfolio"]`)
 	compare()
+	p.eachClick("#losses > summary") // all but what can be done today is folded
 	p.click(`#candidates th:nth-child(6) a`)
 	compare("--sort-by", "loss_pct")
 	p.eachClick(".question summary")
@@ -58,6 +59,7 @@ func TestPortfolio(t *testing.T) {
 	compare("--sort-by", "loss_pct", "--min-loss", "200", "--no-wash-sale-check")
 
 	p.open("/portfolio")
+	p.eachClick("#dates > summary")
 	p.click(`#windows a[href="/portfolio/SLV"]`)
 	report := s.must(t, "portfolio", "exits", "SLV")
 	if verdict := p.text(".verdict"); verdict == "" || !strings.Contains(report, verdict) {
@@ -74,6 +76,16 @@ func TestPortfolio(t *testing.T) {
 	})()`) {
 		t.Error(fault)
 	}
+	// What if the first lot is sold?
+	p.open("/portfolio")
+	p.eachClick("#lots > summary")
+	p.click(`#lots a[href*="/portfolio/SLV?"]`)
+	if got := p.text("#outcome"); !strings.Contains(got, "Selling 60 SLV realizes $3,021.60 long-term") {
+		t.Errorf("the sale of a lot: %s", got)
+	}
+	p.fill("#cash", "2000")
+	p.eachClick("form.fields button")
+	p.until(`document.querySelector("#outcome")?.textContent.includes("Selling 27 SLV")`)
 	p.open("/portfolio/VOO")
 	p.click(`a[href="/portfolio/VOO?account=brk"]`)
 	if got := p.text(".verdict"); !strings.HasPrefix(got, "VOO: ") {

@@ -31,7 +31,7 @@ var screenshots = []struct{ name, path string }{
 	{"inbox", "/"}, {"board", "/board"}, {"run", "/run"}, {"crew", "/crew"}, {"cost", "/cost"},
 	{"ledger", "/ledger?work=T5&text=audit"}, {"event", "/ledger/30"}, {"verify", "/verify"},
 	{"task", "/work/T3"}, {"diff", "/work/T5/diff"}, {"log", "/work/T3/log"},
-	{"portfolio", "/portfolio?min_loss=150#harvest"},
+	{"portfolio", "/portfolio"},
 	{"calendar", "/portfolio?min_loss=150#calendar"}, {"position", "/portfolio/SLV"},
 	{"treerun", "/trees/{run}?tick=2"},
 }

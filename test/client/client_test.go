@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/built"
 	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/npm"
 )
@@ -35,13 +36,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	program = filepath.Join(dir, "signalbox")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program,
-		"signalbox/cmd/signalbox")
-	build.Stderr = os.Stderr
 	status := 1
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building signalbox:", err)
+	if program, err = built.Program(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	} else {
 		status = m.Run()
 	}

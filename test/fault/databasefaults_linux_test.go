@@ -272,7 +272,7 @@ func (l *databaseLoad) end(t *testing.T) {
 	}
 	events := l.site.mustVerify(t)
 	stored := resolve(events, history, unanswered)
-	t.Logf("%d answers, %d commands without an answer, of which %d were stored; the ledger has %d events", len(history), len(unanswered), len(stored), len(events))
+	t.Logf("%d answers, %d commands without an answer (%d stored); the ledger has %d events", len(history), len(unanswered), len(stored), len(events))
 	history = append(history, stored...)
 	checkOneLease(t, events)
 	checkAnswers(t, events, history)

@@ -122,7 +122,7 @@ func unpluggedSettings() string {
 }
 
 // TestMachinesOnPostgres lets three machines carry out a plan together, with the ledger in a
-// PostgreSQL database on a fourth. One of them is unplugged in the middle and comes back.
+// PostgreSQL database on a fourth. One machine is unplugged in the middle and comes back.
 func TestMachinesOnPostgres(t *testing.T) {
 	t.Parallel()
 	inNetwork(t, sharedPostgres, func(t *testing.T, n *network, postgres string) {
@@ -214,6 +214,7 @@ func (team *team) unplugInTheMiddle(t *testing.T, tasks int) {
 			return e.Type == rules.TypeLeaseGranted && team.owner(e.Session) == unplugged
 		})
 	t.Logf("machine %d works again from event %d on", unplugged+1, back.Seq)
+	awaitDoctor(t, first.site, "ahead of (+) or behind (-) that of the database: ")
 	first.diary.create(t, "back")
 	run.end(0)
 	for _, p := range processes[1:] {

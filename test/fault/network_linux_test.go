@@ -262,7 +262,7 @@ func (m *machine) reset() {
 	m.conns = nil
 }
 
-// connect copies bytes between a connection and an address in both directions until one of them is
+// connect copies bytes between a connection and an address in both directions until either side is
 // closed.
 func connect(from net.Conn, network, address string) {
 	defer from.Close()

@@ -130,7 +130,12 @@ func TestClusterRunbooks(t *testing.T) {
 
 	// A plan, with one node away again.
 	endHost(hosts[1])
-	f.startRun(t).end(0)
+	run := f.startRun(t)
+	run.end(0)
+	const leaves = "the node of this machine leaves the cluster when this run ends"
+	if !strings.Contains(run.output(), leaves) {
+		t.Errorf("run:\n%s", run.output())
+	}
 	check(t, worker.cmd.Process.Signal(syscall.SIGINT))
 	worker.end(0)
 	c.host(t)

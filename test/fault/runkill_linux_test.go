@@ -97,7 +97,7 @@ func TestRunKilled(t *testing.T) {
 		if t.Failed() {
 			t.FailNow()
 		}
-		t.Logf("%d kills, %d events, %d agents, of which %d outlived their run", kills, len(events),
+		t.Logf("%d kills, %d events, %d agents (%d outlived their run)", kills, len(events),
 			len(s.diary.lines(t, "starts")), len(s.sessions))
 	}
 }

@@ -235,7 +235,7 @@ func (s *storm) checkRound() {
 		c.printed = nil
 	}
 	stored := resolve(events, history, unanswered)
-	s.t.Logf("%d answers, %d commands without an answer, of which %d were stored; the ledger has %d events", len(history), len(unanswered), len(stored), len(events))
+	s.t.Logf("%d answers, %d commands without an answer (%d stored); the ledger has %d events", len(history), len(unanswered), len(stored), len(events))
 	history = append(history, stored...)
 	failedBefore := s.t.Failed()
 	checkAnswers(s.t, events, history)

@@ -80,6 +80,9 @@ func TestCapture(t *testing.T) {
 		t.Skip("the programs are pinned for Linux on x64")
 	}
 	if !offline.Inside() {
+		if mode := os.Getenv("SIGNALBOX_AGENTS"); mode != "run" && mode != "all" {
+			t.Skip("this test installs and runs real agent programs: run it with make test-agents")
+		}
 		agents := npm.NeedAgents(t, filepath.Join("..", "agents", "testdata"))
 		offline.Run(t, time.Hour, programVariable+"="+program, agentsVariable+"="+string(agents))
 		return

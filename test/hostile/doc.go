@@ -11,7 +11,7 @@
 //
 // TestCapture is about reviewers instead. Real agent programs, whose model is a script, review the
 // work of an attacker that tries to steer them. They are installed from npm as for test/agents, and
-// run in a network namespace that has only a loopback interface.
+// run in a network namespace that has only a loopback interface, for make test-agents alone.
 //
 // The tests need Linux. Those that exhaust memory, processes and disk are part of make fault.
 package hostile

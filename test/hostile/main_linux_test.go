@@ -3,9 +3,9 @@ package hostile
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"signalbox/internal/testkit/built"
 )
 
 // program is the path of signalbox, and programVariable names it for a test that runs again in
@@ -40,11 +40,8 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	program = filepath.Join(dir, "signalbox")
-	build := exec.Command("go", "build", "-o", program, "signalbox/cmd/signalbox")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "build the program:", err)
+	if program, err = built.Program(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

@@ -30,6 +30,9 @@ var calls = []struct {
 	{"prove_event", []string{"seq=1"}, ""},
 	{"check_exit_signals", []string{"ticker=SLV"}, ""},
 	{"suggest_tax_loss_harvest", []string{"min_loss=100", "format=agent"}, ""},
+	{"realized_gains", []string{"year=2026"}, ""},
+	{"simulate_sale", []string{"ticker=SLV"}, ""},
+	{"reconcile_positions", nil, "reconcile_error"},
 }
 
 // calledOverStdio are the tools that the inspector also calls over stdio, where each call starts a server:

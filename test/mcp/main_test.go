@@ -12,6 +12,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/testkit/built"
 	"signalbox/internal/testkit/must"
 )
 
@@ -24,13 +25,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	program = filepath.Join(dir, "signalbox")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program,
-		"signalbox/cmd/signalbox")
-	build.Stderr = os.Stderr
 	status := 1
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building signalbox:", err)
+	if program, err = built.Program(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	} else {
 		status = m.Run()
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/built"
 	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/output"
 	"signalbox/internal/testkit/terminal"
@@ -73,7 +74,7 @@ func TestWeekOne(t *testing.T) {
 		}
 	}
 	if r.running != nil && err == nil {
-		t.Errorf("docs/tutorial/week-one.md:%d: the document does not say how %s ends",
+		t.Errorf("docs/tutorial/week-one.md:%d: the document does not show how %s ends",
 			r.began.line,
 			r.began.name)
 	}
@@ -94,10 +95,9 @@ func newReader(t *testing.T) *reader {
 		os.DirFS("../../examples/week-one")))
 	must.Succeed(t, os.WriteFile(filepath.Join(r.home, ".gitconfig"),
 		[]byte("[user]\n\tname = Ann\n\temail = ann@example.org\n"), 0o600))
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "signalbox"),
-		"signalbox/cmd/signalbox").CombinedOutput(); err != nil {
-		t.Fatalf("build signalbox: %v\n%s", err, out)
-	}
+	must.Succeed(t, os.Mkdir(bin, 0o755))
+	_, err := built.Program(bin)
+	must.Succeed(t, err)
 	r.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + r.home, "TMPDIR=" + root,
 		"USER=ann", "LANG=C.UTF-8", "TERM=xterm-256color", "TZ=UTC",
 		"GIT_CONFIG_NOSYSTEM=1", "PAGER=cat"}

@@ -12,6 +12,7 @@ const (
 	ClaudeResult      = "result"
 	ClaudeStreamEvent = "stream_event"
 	ClaudeRateLimit   = "rate_limit_event"
+	ClaudeRetry       = "api_retry" // a subtype of ClaudeSystem
 
 	ClaudeSuccess = "success" // the subtype of a result
 

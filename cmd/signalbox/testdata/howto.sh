@@ -94,6 +94,10 @@ signalbox cancel
 signalbox run plan.md --no-wait
 signalbox retry
 signalbox run plan.md --no-wait
+signalbox cancel T3
+echo hello >.signalbox/trees/T3/notes.txt
+signalbox clean --yes
+signalbox retry T3
 { echo '# Another plan'; task A1 a a a none; } >other.md
 signalbox run other.md --no-wait
 

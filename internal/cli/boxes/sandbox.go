@@ -2,6 +2,7 @@ package boxes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/project"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/sandbox"
 )
 
@@ -68,7 +70,11 @@ func (c *sandboxExplainCommand) Run(p *cli.Program) error {
 	}
 	in := project.Project{Root: root}
 	if !settings.Workspace.Shared() {
-		if in, err = project.Find(context.Background(), settings, root, dir); err != nil {
+		in, err = project.Find(context.Background(), settings, root, dir)
+		if dirty, ok := errors.AsType[*workspace.UncommittedError](err); ok { // it matters to runs
+			in, err = project.Find(context.Background(), settings, root, dir, dirty.Files...)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -54,8 +54,9 @@ type migrated struct {
 	Present uint64           `json:"present"`
 	Blobs   int              `json:"blobs"`
 	Missing []signalbox.Hash `json:"missing,omitempty"`
-	// Removed is the file with the invalid events that were left behind.
-	Removed string `json:"removed,omitempty"`
+	// Repaired reports whether invalid events were left behind, and Removed is the file with them.
+	Repaired bool   `json:"repaired,omitempty"`
+	Removed  string `json:"removed,omitempty"`
 }
 
 func (c *ledgerMigrateCommand) Run(p *cli.Program) error {
@@ -117,7 +118,7 @@ func (c *ledgerMigrateCommand) print(p *cli.Program, done *box.MigrateResult) er
 	var err error
 	if c.JSON {
 		err = p.PrintJSON(migrated{done.Outcome, done.Box, done.From, done.To, done.Events,
-			done.Head, done.Present, done.Blobs, done.Missing, done.Removed}, "")
+			done.Head, done.Present, done.Blobs, done.Missing, done.Repaired, done.Removed}, "")
 	} else {
 		_, err = fmt.Fprintln(p.Out, cli.Printable(describeMigration(done)))
 	}
@@ -138,12 +139,20 @@ func (c *ledgerMigrateCommand) print(p *cli.Program, done *box.MigrateResult) er
 		case config.JournalCluster:
 			p.Notef("on other machines that use this box, set cluster, with the same secret, in signalbox.yaml, and no other journal")
 		default:
-			p.Notef("on other machines that use this box, run the same command, or write into signalbox.yaml: journal: %q; in both cases keep the user of that machine", done.To)
+			do := "run the same command, or write"
+			if done.Repaired {
+				do = "write"
+			}
+			p.Notef("on other machines that use this box, %s into signalbox.yaml: journal: %q; keep the user of that machine", do, done.To)
 			if config.JournalScheme(done.To) == "postgres" {
 				p.Notef("rights do not move with the ledger: grant them again with signalbox ledger grant")
 			}
 		}
-		p.Notef("the copy in the old place, %s, can be read but not continued: keep it or remove it", done.From)
+		if done.Repaired {
+			p.Notef("the old place, %s, was not changed: no machine can work there; keep it or remove it", done.From)
+		} else {
+			p.Notef("the copy in the old place, %s, can be read but not continued: keep it or remove it", done.From)
+		}
 	}
 	if done.Unsigned != nil {
 		p.Warnf("the ledger was moved, but: %v", done.Unsigned)

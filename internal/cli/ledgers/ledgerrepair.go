@@ -91,9 +91,15 @@ func (c *ledgerRepairCommand) removeInvalid(ctx context.Context, p *cli.Program,
 	if n > 1 {
 		what = fmt.Sprintf("events %d to %d", answer.First, answer.Last)
 	}
-	if err := c.say(p, "not valid: %s", cli.Printable(tail.Fault)); err != nil || !c.Yes {
-		c.sayHow(p, "would remove "+what)
+	if err := c.say(p, "not valid: %s", cli.Printable(tail.Fault)); err != nil {
 		return answer, err
+	}
+	if err := tail.Removable(); err != nil {
+		return answer, err
+	}
+	if !c.Yes {
+		c.sayHow(p, "would remove "+what)
+		return answer, nil
 	}
 	if answer.Kept, err = tail.Cut(ctx, p.ActorOf(c.Actor)); err != nil {
 		return answer, err

@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/text"
 )
 
 type LogsCommand struct {
@@ -58,11 +59,16 @@ func (c *LogsCommand) Run(p *cli.Program) error {
 			return render.NewLog(p.Direct, b, w.ID, render.LogOptions{Raw: true}).Print(ctx,
 				indexes)
 		}
-		return p.Page(c.PagerFlag, func(out io.Writer) error {
+		err = p.Page(c.PagerFlag, func(out io.Writer) error {
 			o := render.LogOptions{Options: p.RenderOptions(), Full: c.Full,
 				Flush: func() error { return cli.Flush(out) }}
 			return render.NewLog(out, b, w.ID, o).Print(ctx, indexes)
 		})
+		if earlier := inspect.AgentSessions(w) - 1; !c.All && c.Session == "" && earlier > 0 {
+			p.Notef("%s before this one: signalbox logs %s --all", text.Count(earlier, "session"),
+				w.ID)
+		}
+		return err
 	})
 }
 

@@ -1,5 +1,5 @@
 // Package looking has the commands that show what a run does and did, and change nothing: status,
-// logs and diff.
+// logs, diff, explain and stats.
 package looking
 
 import (

@@ -10,6 +10,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/run/steer"
+	"signalbox/internal/text"
 )
 
 // steerFlags are the flags and arguments of the commands that give words to agents.
@@ -30,8 +31,12 @@ func (f *steerFlags) decide(p *cli.Program, decision steer.Decision, name string
 		return err
 	}
 	decision.Actor = p.ActorOf(f.Actor)
-	text, err := p.RequireText(f.Text, cli.WantedText{Name: name, Missing: name + " is missing",
-		Usage: fmt.Sprintf("signalbox %s %s TEXT", what, f.Task),
+	about := f.Task
+	if decision.Finding != "" {
+		about += "/" + decision.Finding
+	}
+	words, err := p.RequireText(f.Text, cli.WantedText{Name: name, Missing: name + " is missing",
+		Usage: fmt.Sprintf("signalbox %s %s TEXT", what, about),
 		About: func() (about string, err error) {
 			err = p.WithReadOnlyBox(f.BoxFlag, func(ctx context.Context, b *box.Box) error {
 				if decision.Work, err = cli.FindWork(b, f.Task); err != nil {
@@ -50,7 +55,7 @@ func (f *steerFlags) decide(p *cli.Program, decision steer.Decision, name string
 		return err
 	}
 	do := func(ctx context.Context, b *box.Box, id string) (rules.Answer, error) {
-		decision.Work, decision.Text = id, text
+		decision.Work, decision.Text = id, words
 		return decision.Do(ctx, b)
 	}
 	return cli.DoWork(p, f.BoxFlag, f.Task, do, func(b *box.Box, a rules.Answer) error {
@@ -122,4 +127,28 @@ Examples:
 
 func (c *TellCommand) Run(p *cli.Program) error {
 	return c.decide(p, steer.Decision{What: steer.Tell, Role: c.Role, Now: c.Now}, "the message", render.Told)
+}
+
+type WaiveCommand struct{ steerFlags }
+
+func (WaiveCommand) Help() string {
+	return `Says that a finding may stay: it no longer keeps its task from passing. The reason is recorded with your name, reviewers are told not to raise it again, and work that came back unchanged is reviewed again. signalbox work show T3 lists the findings of a task. Notes keep nothing from passing, so they cannot be waived.
+
+Without a text, your editor opens (VISUAL or EDITOR).
+
+Examples:
+
+    signalbox waive T3/F2 'the old name stays until version 2'
+    signalbox waive T3/F2`
+}
+
+func (c *WaiveCommand) Run(p *cli.Program) error {
+	task, finding, ok := cli.CutFinding(c.Task)
+	if !ok {
+		return signalbox.CodeUsage.Errorf("name the task and its finding: signalbox waive T3/F2 TEXT",
+			"'%s' does not name a finding", text.Printable(text.Shorten(c.Task, 100)))
+	}
+	c.Task = task
+	return c.decide(p, steer.Decision{What: steer.Waive, Finding: finding}, "the reason",
+		func(*box.Box, rules.Answer) string { return finding + " is waived" })
 }

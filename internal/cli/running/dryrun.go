@@ -19,6 +19,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/forecast"
+	"signalbox/internal/run/history"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/planload"
 	"signalbox/internal/run/project"
@@ -29,7 +30,7 @@ import (
 
 // dryRun prints what a run of the plan would do, and what it needs that is missing. It changes
 // nothing.
-func (c *RunCommand) dryRun(p *cli.Program, text []byte) error {
+func (c *RunCommand) dryRun(p *cli.Program, file string, text []byte) error {
 	ctx := context.Background()
 	var missing []forecast.Missing
 	var untrusted error
@@ -48,12 +49,12 @@ func (c *RunCommand) dryRun(p *cli.Program, text []byte) error {
 	}
 	defer closeBox()
 	settings := b.Config
-	parsed, err := plan.Parse(c.File, text, &plan.Options{Drafts: settings.Analyst()})
+	parsed, err := plan.Parse(file, text, &plan.Options{Drafts: settings.Analyst()})
 	if err != nil {
 		return planError(p, err)
 	}
 	load := planload.Options{Actor: p.ActorOf(""), Shared: settings.Workspace.Shared(), Replace: c.Replace, Finished: c.finished()}
-	load.Source, load.ID = planload.Identify(parsed, c.File, root)
+	load.Identify(parsed, file, root)
 	loaded, id, err := c.tryLoad(ctx, b, parsed, text, load, miss)
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func (c *RunCommand) dryRun(p *cli.Program, text []byte) error {
 	if !load.Shared {
 		branch, err = workspace.Inspect(ctx, root)
 		if _, ok := errors.AsType[*workspace.UncommittedError](err); ok {
-			edited := editedPlan{file: c.File, text: text, plan: parsed, load: load}
+			edited := editedPlan{file: file, text: text, plan: parsed, load: load}
 			err = edited.checkIn(ctx, p, b, err, true)
 		}
 		miss(err)
@@ -79,13 +80,18 @@ func (c *RunCommand) dryRun(p *cli.Program, text []byte) error {
 		f.Notes = append(f.Notes,
 			"this is the run after you trust the team's configuration; what else it lacks is looked for then")
 	}
+	past, err := new(history.Reader).Stats(ctx, b.Journal, b.Engine.Tail().Seq)
+	if err != nil {
+		return err
+	}
+	f.Next = past.Next
 	f.Missing = append(f.Missing, missing...)
 	f.Notes = append(f.Notes, settings.Notes()...)
 	f.OK = len(f.Missing) == 0
 	if c.JSON {
 		err = p.PrintJSON(f, "")
 	} else {
-		_, err = p.Out.WriteString(f.Text(c.File, cli.WidthOf(p.Stdout)))
+		_, err = p.Out.WriteString(f.Text(file, cli.WidthOf(p.Stdout)))
 	}
 	switch {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"signalbox"
 	"signalbox/internal/cli"
@@ -17,8 +18,10 @@ import (
 	"signalbox/internal/text"
 )
 
-// editedPlan is the plan of a run in a repository with uncommitted changes. If only the plan is
-// changed, it need not be committed: agents get their tasks from the ledger.
+// editedPlan is the plan of a run in a repository with uncommitted changes. A run that begins a plan
+// is refused then, because its agents would not see them. One that continues is not: you may edit
+// files while a run works, so also while it does not. If the plan itself is changed, it need not be
+// committed: agents get their tasks from the ledger.
 type editedPlan struct {
 	file     string
 	text     []byte
@@ -31,7 +34,7 @@ func (r *run) edited() *editedPlan {
 	e := &editedPlan{file: r.name, text: r.text, plan: r.plan, settings: r.settings,
 		load: planload.Options{Shared: r.settings.Workspace.Shared(), Replace: r.replace,
 			Finished: r.finished}}
-	e.load.Source, e.load.ID = planload.Identify(r.plan, r.name, r.root)
+	e.load.Identify(r.plan, r.name, r.root)
 	return e
 }
 
@@ -39,7 +42,7 @@ func (r *run) edited() *editedPlan {
 // says. dir is the folder of the box, which does not exist yet if isNew.
 func (e *editedPlan) check(ctx context.Context, p *cli.Program, dir string, isNew bool,
 	dirty error) error {
-	if isNew || !e.isOnly(dirty) {
+	if isNew {
 		return e.explain(dirty)
 	}
 	o := p.BoxOptions()
@@ -56,9 +59,6 @@ func (e *editedPlan) check(ctx context.Context, p *cli.Program, dir string, isNe
 // counts.
 func (e *editedPlan) checkIn(ctx context.Context, p *cli.Program, b *box.Box, dirty error,
 	silent bool) error {
-	if !e.isOnly(dirty) {
-		return e.explain(dirty)
-	}
 	tried, err := b.Fork(ctx)
 	if err != nil {
 		return err
@@ -73,6 +73,8 @@ func (e *editedPlan) checkIn(ctx context.Context, p *cli.Program, b *box.Box, di
 		return e.explain(dirty)
 	case len(change.Added)+len(change.Changed)+len(change.Removed) == 0:
 		return nil // it is loaded already
+	case !e.isIn(dirty):
+		return nil // the change of the plan is committed
 	}
 	update := "signalbox plan update " + e.file
 	if silent {
@@ -96,21 +98,25 @@ func describeChange(c rules.PlanChange) string {
 		len(c.Changed), len(c.Removed))
 }
 
-// isOnly reports whether the plan is the only file that is not committed.
-func (e *editedPlan) isOnly(dirty error) bool {
+// isIn reports whether the plan is one of the files that are not committed.
+func (e *editedPlan) isIn(dirty error) bool {
 	d, ok := errors.AsType[*workspace.UncommittedError](dirty)
-	return ok && len(d.Files) == 1 && e.is(filepath.Join(d.Root, filepath.FromSlash(d.Files[0])))
+	return ok && slices.ContainsFunc(d.Files, func(name string) bool {
+		return e.is(filepath.Join(d.Root, filepath.FromSlash(name)))
+	})
 }
 
 func (e *editedPlan) is(name string) bool {
-	source, _ := planload.Identify(&plan.Plan{}, e.file, filepath.Dir(name))
-	return e.file != "-" && source == filepath.Base(name)
+	var o planload.Options
+	o.Identify(&plan.Plan{}, e.file, filepath.Dir(name))
+	return e.file != "-" && o.Source == filepath.Base(name)
 }
 
 // explain returns the error for a plan that the box does not have, with the command that commits
-// it.
+// it if nothing else is missing.
 func (e *editedPlan) explain(dirty error) error {
-	if !e.isOnly(dirty) {
+	d, ok := errors.AsType[*workspace.UncommittedError](dirty)
+	if !ok || len(d.Files) > 1 || !e.isIn(dirty) {
 		return dirty
 	}
 	return signalbox.CodeFailed.Errorf("commit it: git commit -m plan "+e.file, "%w", dirty)

@@ -16,6 +16,8 @@ type PlanCommands struct {
 	Check  planCheckCommand  `cmd:"" help:"Check a plan for faults."`
 	Show   planShowCommand   `cmd:"" help:"Show the tasks of a plan and their dependencies."`
 	Update planUpdateCommand `cmd:"" help:"Load a changed plan while a run works on it."`
+
+	AddNotes planAddNotesCommand `cmd:"" help:"Make tasks of what reviewers noted about merged work."`
 }
 
 func (PlanCommands) Help() string {

@@ -81,7 +81,7 @@ func (c *planUpdateCommand) update(ctx context.Context, p *cli.Program, b *box.B
 	}
 	root := p.ProjectRoot(c.BoxFlag, b.Dir)
 	load := planload.Options{Actor: p.ActorOf(""), Shared: b.Config.Workspace.Shared()}
-	load.Source, load.ID = planload.Identify(parsed, c.File, root)
+	load.Identify(parsed, c.File, root)
 	tried, err := b.Fork(ctx)
 	if err != nil {
 		return err

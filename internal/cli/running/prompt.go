@@ -113,7 +113,7 @@ func previewPlan(ctx context.Context, p *cli.Program, b *box.Box, file, root str
 		return nil, "", planError(p, err)
 	}
 	load := planload.Options{Actor: p.ActorOf(""), Shared: b.Config.Workspace.Shared()}
-	load.Source, load.ID = planload.Identify(parsed, file, root)
+	load.Identify(parsed, file, root)
 	return planload.Preview(ctx, b, parsed, text, load)
 }
 

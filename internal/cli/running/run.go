@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"signalbox"
@@ -41,13 +42,13 @@ type RunCommand struct {
 	cli.BoxFlag
 	runFlags
 	slotsFlag
-	File     string `arg:"" name:"plan" help:"The plan, a Markdown file."`
-	Replace  bool   `help:"Replace an unfinished plan: cancel its tasks that are not in this one."`
-	NewPlan  bool   `help:"The plan is finished and its file now has other tasks: run them as a new plan." xor:"finished"`
-	SamePlan bool   `help:"The plan is finished and its file now has other tasks: run only those that were not completed." xor:"finished"`
-	Keyed    bool   `help:"Give each agent a key that its signals must have, like keyed: true in the configuration."`
-	NoWait   bool   `help:"Exit when everything waits for your answers or for pull requests, instead of waiting for them."`
-	DryRun   bool   `help:"Show what the run would do and what it lacks, and change nothing."`
+	File     cli.NonEmpty `arg:"" optional:"" name:"plan" help:"The plan, a Markdown file. Default: what the box has: the plan that was run last, and the tasks of signalbox add."`
+	Replace  bool         `help:"Replace an unfinished plan: cancel its tasks that are not in this one."`
+	NewPlan  bool         `help:"The plan is finished and its file now has other tasks: run them as a new plan." xor:"finished"`
+	SamePlan bool         `help:"The plan is finished and its file now has other tasks: run only those that were not completed." xor:"finished"`
+	Keyed    bool         `help:"Give each agent a key that its signals must have, like keyed: true in the configuration."`
+	NoWait   bool         `help:"Exit when everything waits for your answers or for pull requests, instead of waiting for them."`
+	DryRun   bool         `help:"Show what the run would do and what it lacks, and change nothing."`
 	listenFlag
 	web.AccessFlags
 }
@@ -79,7 +80,7 @@ type slotsFlag struct {
 }
 
 func (RunCommand) Help() string {
-	return `Runs a plan until every task is complete. Each task is developed in its own git worktree, checked, reviewed, audited and merged into your current branch, or delivered as the setting deliver says. .signalbox/signalbox.yaml configures the agents and the checks that must pass; if there is no box, one is created. docs/reference/configuration.md describes every setting.
+	return `Runs a plan until every task is complete. Without a file, it continues the plan that was run last, as it was loaded, with the tasks of signalbox add. Each task is developed in its own git worktree, checked, reviewed, audited and merged into your current branch, or delivered as the setting deliver says. .signalbox/signalbox.yaml configures the agents and the checks that must pass; if there is no box, one is created. docs/reference/configuration.md describes every setting.
 
 Agents can ask you what only you can decide: signalbox questions shows the questions, signalbox answer answers one, and the rest of the plan continues meanwhile. On a terminal a screen shows the run, and you can do all this there: select a task with the arrow keys, Enter reads its transcript, d its diff, i its findings and checks; a answers or approves what waits for you, x rejects a merge, r sends a task back, t tells its agent something; ? shows all keys. Ctrl-C stops the agents and keeps their work; run the same command again to resume, also after a crash. A second signalbox run on the same box joins the first.
 
@@ -90,6 +91,7 @@ Exit status: 0 the plan is complete, 1 it is stuck, 130 you stopped it.
 Examples:
 
     signalbox run plan.md
+    signalbox run
     signalbox run plan.md --dry-run
     signalbox run plan.md --plain >run.log
     signalbox run plan.md --no-wait --json
@@ -104,14 +106,22 @@ func (c *RunCommand) Run(p *cli.Program) error {
 		return err
 	}
 	p.Quiet = c.JSON
-	text, err := p.ReadAll(&c.File, maxPlan)
-	if err != nil {
-		return err
+	file := string(c.File)
+	var text []byte
+	switch {
+	case file != "":
+		var err error
+		if text, err = p.ReadAll(&file, maxPlan); err != nil {
+			return err
+		}
+	case c.Replace || c.NewPlan || c.SamePlan || c.DryRun:
+		return signalbox.CodeUsage.Errorf("name the file: signalbox run plan.md",
+			"--replace, --new-plan, --same-plan and --dry-run are about the file of a plan, and none is named")
 	}
 	if c.DryRun {
-		return c.dryRun(p, text)
+		return c.dryRun(p, file, text)
 	}
-	r := run{flags: c.runFlags, name: c.File, text: text, replace: c.Replace, finished: c.finished(), options: crew.Options{LeaveQuestions: c.NoWait, Keyed: c.Keyed, Slots: c.Slots}}
+	r := run{flags: c.runFlags, name: file, text: text, replace: c.Replace, finished: c.finished(), options: crew.Options{LeaveQuestions: c.NoWait, Keyed: c.Keyed, Slots: c.Slots}}
 	if err := r.prepare(p, c.BoxFlag); err != nil {
 		return err
 	}
@@ -136,7 +146,9 @@ func (c *RunCommand) finished() rules.FinishedPlan {
 
 // run is one run of a plan.
 type run struct {
-	flags      runFlags
+	flags runFlags
+	// name is the file of the plan, and text its content. "" means that the run continues what the
+	// box has.
 	name       string
 	text       []byte
 	replace    bool
@@ -152,12 +164,12 @@ type run struct {
 }
 
 // prepare checks the plan, the configuration, the repository and the agents before anything starts.
-// It creates a box if there is none.
+// It creates a box if there is none, and a plan for it.
 func (r *run) prepare(p *cli.Program, f cli.BoxFlag) error {
 	ctx := context.Background()
 	dir, err := p.FindBox(f)
 	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && f.Box == "" &&
-		p.Getenv(cli.BoxVariable) == ""
+		p.Getenv(cli.BoxVariable) == "" && r.name != ""
 	if create {
 		dir, err = filepath.Abs(box.FolderName)
 	}
@@ -172,16 +184,18 @@ func (r *run) prepare(p *cli.Program, f cli.BoxFlag) error {
 		return err
 	}
 	r.settings, r.options.Team = settings, shared
-	if r.plan, err = plan.Parse(r.name, r.text,
-		&plan.Options{Drafts: settings.Analyst()}); err != nil {
-		return planError(p, err)
-	}
-	r.project, err = project.Find(ctx, settings, r.root, dir)
-	if dirty, ok := errors.AsType[*workspace.UncommittedError](err); ok {
-		if err = r.edited().check(ctx, p, dir, create, err); err == nil {
-			r.project, err = project.Find(ctx, settings, r.root, dir, dirty.Files...)
+	if r.name != "" {
+		if r.plan, err = plan.Parse(r.name, r.text,
+			&plan.Options{Drafts: settings.Analyst()}); err != nil {
+			return planError(p, err)
 		}
 	}
+	r.project, err = findEdited(ctx, p, settings, r.root, dir, func(dirty error) error {
+		if r.name == "" { // it begins no plan
+			return nil
+		}
+		return r.edited().check(ctx, p, dir, create, dirty)
+	})
 	if err == nil {
 		err = agent.CheckRoles(settings, rules.DispatchRoles())
 	}
@@ -220,6 +234,24 @@ func (r *run) prepare(p *cli.Program, f cli.BoxFlag) error {
 	return nil
 }
 
+// findEdited is project.Find. If files are edited and not committed, it asks allow whether work may
+// continue nevertheless, and warns.
+func findEdited(ctx context.Context, p *cli.Program, settings *config.Config, root, dir string,
+	allow func(dirty error) error) (project.Project, error) {
+	found, err := project.Find(ctx, settings, root, dir)
+	dirty, ok := errors.AsType[*workspace.UncommittedError](err)
+	if !ok {
+		return found, err
+	}
+	if err = allow(err); err != nil {
+		return found, err
+	}
+	if found, err = project.Find(ctx, settings, root, dir, dirty.Files...); err == nil {
+		p.Warnf("agents do not see changes that are not committed: %v", dirty)
+	}
+	return found, err
+}
+
 // warnSandbox warns of what the system cannot enforce.
 func warnSandbox(p *cli.Program, missing []string) {
 	if len(missing) > 0 {
@@ -228,7 +260,7 @@ func warnSandbox(p *cli.Program, missing []string) {
 	}
 }
 
-// run loads the plan and runs it.
+// run loads the plan, if it has one, and runs what the box has.
 func (r *run) run(p *cli.Program) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
@@ -244,8 +276,27 @@ func (r *run) run(p *cli.Program) error {
 		p.Notef("the node of this machine leaves the cluster when this run ends; signalbox worker, as a service, keeps it")
 	}
 	from := b.Engine.Tail().Seq
+	title := ""
+	if r.name == "" {
+		title, err = planload.Continue(ctx, b, p.ActorOf(""), r.project.Repo == nil)
+	} else {
+		title, err = r.plan.Name, r.load(ctx, p, b)
+	}
+	if err != nil {
+		return err
+	}
+	if !r.flags.JSON { // load has shown these events
+		from = b.Engine.Tail().Seq
+	}
+	return work(ctx, p, stop, b,
+		job{r.project, progress.Options{Title: title, JSON: r.flags.JSON,
+			Plain: r.flags.Plain, From: from}, r.options, r.background})
+}
+
+// load loads the plan and prints what is different in it.
+func (r *run) load(ctx context.Context, p *cli.Program, b *box.Box) error {
 	load := planload.Options{Actor: p.ActorOf(""), Shared: r.project.Repo == nil, Replace: r.replace, Finished: r.finished}
-	load.Source, load.ID = planload.Identify(r.plan, r.name, r.root)
+	load.Identify(r.plan, r.name, r.root)
 	change, err := planload.Load(ctx, b, r.plan, r.text, load)
 	if errors.Is(err, rules.ErrPlanFinished) && !r.flags.JSON && cli.IsTerminal(p.Stdin) &&
 		r.name != "-" {
@@ -257,12 +308,7 @@ func (r *run) run(p *cli.Program) error {
 		return err
 	}
 	printPlanChange(p, b, change)
-	if !r.flags.JSON { // printPlanChange has shown these events
-		from = b.Engine.Tail().Seq
-	}
-	return work(ctx, p, stop, b,
-		job{r.project, progress.Options{Title: r.plan.Name, JSON: r.flags.JSON,
-			Plain: r.flags.Plain, From: from}, r.options, r.background})
+	return nil
 }
 
 // askFinished asks what to do with a finished plan that now has other tasks.
@@ -385,7 +431,9 @@ func workHere(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *b
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { c.Close() }()
+	var owner atomic.Pointer[crew.Crew] // of the sessions
+	owner.Store(c)
 	working, end := context.WithCancel(ctx)
 	defer end()
 	showing, hide := context.WithCancel(context.Background())
@@ -409,7 +457,8 @@ func workHere(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *b
 		}
 		end()
 	})
-	reports.start(showing, &background, c)
+	reports.start(showing, &background,
+		func(session string) bool { return owner.Load().Owns(session) })
 	for _, f := range j.background {
 		background.Go(func() { f(showing, b) })
 	}
@@ -422,6 +471,15 @@ func workHere(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *b
 	})()
 	started := time.Now()
 	outcome, err := c.Run(working)
+	for err == nil && working.Err() == nil && c.Close() == nil && c.HasMore(working) {
+		var next *crew.Crew
+		if next, err = crew.New(ctx, b, j.project, &j.crew); err != nil {
+			return err
+		}
+		c = next
+		owner.Store(c)
+		outcome, err = c.Run(working)
+	}
 	hide()
 	background.Wait()
 	warnUndelivered(p, reports.undelivered)
@@ -458,12 +516,14 @@ func newReports(p *cli.Program, b *box.Box, in project.Project) (r *reports, err
 	return r, err
 }
 
-// start sends reports on the work of a crew in the background until ctx is done.
-func (r *reports) start(ctx context.Context, background *sync.WaitGroup, c *crew.Crew) {
+// start sends reports on the work in the background until ctx is done. owns reports whether a
+// session is one of this process.
+func (r *reports) start(ctx context.Context, background *sync.WaitGroup,
+	owns func(session string) bool) {
 	background.Go(func() { r.undelivered = r.notifications.Run(ctx) })
 	background.Go(func() { r.publisher.Run(ctx) })
 	if r.tracer != nil {
-		background.Go(func() { r.tracer.Run(ctx, c.Owns) })
+		background.Go(func() { r.tracer.Run(ctx, owns) })
 	}
 }
 

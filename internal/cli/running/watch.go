@@ -17,9 +17,9 @@ type WatchCommand struct {
 }
 
 func (WatchCommand) Help() string {
-	return `Shows a run of this box that was started elsewhere, such as in another terminal, on the same screen that signalbox run has. It has the same keys: select a task with the arrow keys, Enter reads its transcript, d its diff, i its findings and checks; a answers or approves, x rejects, r sends a task back, t tells its agent something, p pauses and resumes. q or Ctrl-C leaves, and the run continues. If no run is active, it waits for one.
+	return `Shows a run of this box that was started elsewhere, such as in another terminal, on the same screen that signalbox run has. It has the same keys: select a task with the arrow keys, Enter reads its transcript, d its diff, i its findings and checks; a answers or approves, x rejects, r sends a task back, t tells its agent something, p pauses and resumes. q or Ctrl-C leaves, and the run continues. It begins with the last events. If no run is active, it waits for one.
 
-Without a terminal, or with --plain, it prints a line for each of the last events and of those that follow, and decides nothing; with --json it prints the events of the ledger from now on. An agent, and a user who does not trust the team's configuration, can only look.
+Without a terminal, or with --plain, it prints a line for each event, and decides nothing; with --json it prints the events of the ledger from now on. An agent, and a user who does not trust the team's configuration, can only look.
 
 Examples:
 

@@ -13,7 +13,6 @@ import (
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/progress"
-	"signalbox/internal/run/project"
 	"signalbox/internal/team"
 )
 
@@ -68,7 +67,8 @@ func (c *WorkerCommand) Run(p *cli.Program) error {
 	}
 	return cli.WithOpened(ctx, p, c.BoxFlag, box.Open, o, func(b *box.Box) error {
 		noteShared(p, shared)
-		in, err := project.Find(ctx, b.Config, p.ProjectRoot(c.BoxFlag, b.Dir), b.Dir)
+		in, err := findEdited(ctx, p, b.Config, p.ProjectRoot(c.BoxFlag, b.Dir), b.Dir,
+			func(error) error { return nil }) // it begins no plan
 		if err != nil {
 			return err
 		}

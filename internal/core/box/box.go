@@ -4,6 +4,7 @@
 package box
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,8 @@ type Options struct {
 	// Journal is for Init: the setting journal of the new box. "" means the one that its
 	// configuration has.
 	Journal string
+	// Settings are for Init: the configuration of a box that has none. "" means config.Template.
+	Settings string
 	// Host is for commands that run for long: with a cluster, this process runs the node of its
 	// machine whenever no other process does. Open waits if the ledger cannot be reached any more
 	// while it is being read.
@@ -62,6 +65,14 @@ func (o *Options) openJournal(ctx context.Context, dir, address string,
 		return openJournal(ctx, dir, address, how, o)
 	}
 	return o.open(ctx, dir, address, how, o)
+}
+
+// settings returns the configuration of a new box.
+func (o *Options) settings() string {
+	if o == nil {
+		return config.Template
+	}
+	return cmp.Or(o.Settings, config.Template)
 }
 
 // mayConnect returns an error if the journal at an address must not be opened.
@@ -338,6 +349,9 @@ func newBox(ctx context.Context, l *Ledger, openEngine func(context.Context) (*e
 		return err
 	})
 	if err != nil {
+		if l.RunsNode() {
+			l.waiter.runOnlyNode(ctx, err)
+		}
 		l.Close()
 		return nil, err
 	}

@@ -67,13 +67,12 @@ type DoctorOptions struct {
 	FindError error
 	// Agents are the programs to check.
 	Agents []AgentCommand
-	// Instead says how to use another program that is installed, in place of one that is missing:
-	// empty if there is none. nil means that none is known.
+	// Instead returns a hint to use an installed program in place of a missing one, or "" if there
+	// is none. nil means that none is known.
 	Instead func(missing string) string
 	// Slots is the maximum number of agents that run at once.
 	Slots int
-	// Progress is called, by any goroutine, with what a check waits for that takes long. nil means
-	// that nobody wants to know.
+	// Progress is called, by any goroutine, with what a slow check waits for. nil discards it.
 	Progress func(what string)
 
 	system *system // for tests; nil means the real one

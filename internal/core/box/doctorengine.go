@@ -3,6 +3,7 @@ package box
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"signalbox/internal/config"
@@ -85,6 +86,9 @@ func (d *doctor) checkDatabase(ctx context.Context, l *Ledger) error {
 	if clock, ok := l.database().(journal.Clock); ok && err == nil {
 		err = d.checkDatabaseClock(ctx, clock)
 	}
+	if err == nil {
+		err = d.checkClocks(ctx, l)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -128,16 +132,14 @@ func (o ClockOffset) Text() string {
 	if o.certain() <= noticeableSkew {
 		return ""
 	}
-	what := "ahead of"
-	if o.Ahead < 0 {
-		what = "behind"
-	}
-	return fmt.Sprintf("the clock of this machine is %s %s that of the database",
-		o.Ahead.Abs().Round(time.Millisecond), what)
+	return describeSkew("this machine", o.Ahead)
 }
 
 // FixClock is what to do about clocks that differ.
 const FixClock = "correct the clock of this machine or of the database, and use a time service on both"
+
+// FixClocks is what to do about the clocks of other machines.
+const FixClocks = "correct that clock, and use a time service on all machines"
 
 // ClockOffset compares the clock of this machine with that of the database; ok is false if the
 // database has no clock of its own.
@@ -147,6 +149,58 @@ func (l *Ledger) ClockOffset(ctx context.Context) (offset ClockOffset, ok bool, 
 		offset, err = compareClocks(ctx, clock, l.now)
 	}
 	return offset, ok, err
+}
+
+// Clocks returns the clocks of all machines that work with the ledger now, as far as the database
+// knows them.
+func (l *Ledger) Clocks(ctx context.Context) ([]journal.MachineClock, error) {
+	clocks, ok := l.database().(journal.Clocks)
+	if !ok {
+		return nil, nil
+	}
+	return clocks.Clocks(ctx)
+}
+
+// ClockText describes a clock that people should correct, "" if it is right.
+func ClockText(c journal.MachineClock) string {
+	if c.Ahead.Abs() <= noticeableSkew {
+		return ""
+	}
+	return describeSkew(c.Machine, c.Ahead)
+}
+
+func describeSkew(whose string, ahead time.Duration) string {
+	what := "ahead of"
+	if ahead < 0 {
+		what = "behind"
+	}
+	return fmt.Sprintf("the clock of %s is %s %s that of the database", whose,
+		ahead.Abs().Round(time.Millisecond), what)
+}
+
+// checkClocks compares the clocks of all machines that work with the ledger now.
+func (d *doctor) checkClocks(ctx context.Context, l *Ledger) error {
+	clocks, err := l.Clocks(ctx)
+	if err != nil || len(clocks) == 0 {
+		return err
+	}
+	shown := make([]string, len(clocks))
+	health, fix := Healthy, ""
+	for i, c := range clocks {
+		ahead := c.Ahead.Round(100 * time.Millisecond)
+		shown[i] = fmt.Sprintf("%s %+.1fs", c.Machine, ahead.Seconds())
+		if ClockText(c) == "" {
+			continue
+		}
+		if fix = FixClocks; c.Ahead.Abs() > journal.MaxAhead {
+			health = Problem
+		} else if health == Healthy {
+			health = Warning
+		}
+	}
+	d.add(health, "clocks", fix, "ahead of (+) or behind (-) that of the database: %s",
+		strings.Join(shown, ", "))
+	return nil
 }
 
 func compareClocks(ctx context.Context, clock journal.Clock,

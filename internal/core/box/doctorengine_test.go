@@ -19,6 +19,7 @@ type inspected struct {
 	err      error
 	ahead    time.Duration // of its clock
 	now      func() time.Time
+	clocks   []journal.MachineClock
 	hang     bool
 	expire   func() // ends the time in which it may answer
 }
@@ -33,6 +34,8 @@ func (i *inspected) Inspect(ctx context.Context) ([]journal.Finding, error) {
 }
 
 func (i *inspected) Time(context.Context) (time.Time, error) { return i.now().Add(i.ahead), nil }
+
+func (i *inspected) Clocks(context.Context) ([]journal.MachineClock, error) { return i.clocks, nil }
 
 // newMoved returns a box whose ledger is in a database.
 func newMoved(t *testing.T) *mover {
@@ -107,6 +110,37 @@ func TestDoctorClockSkew(t *testing.T) {
 			!strings.Contains(got.Detail, tt.detail) || got.Fix == "" && tt.health != Healthy {
 			t.Errorf("%s: %+v, want %s %q", tt.ahead, got, tt.health, tt.detail)
 		}
+	}
+}
+
+// Doctor shows the clocks of all machines that work with the ledger.
+func TestDoctorClocks(t *testing.T) {
+	m := newMoved(t)
+	for beta, want := range map[time.Duration]Check{
+		-900 * time.Millisecond: {Health: Healthy, Detail: "beta -0.9s"},
+		2 * time.Second:         {Health: Warning, Detail: "beta +2.0s", Fix: FixClocks},
+		-time.Hour:              {Health: Problem, Detail: "beta -3600.0s", Fix: FixClocks},
+	} {
+		want.Name = "clocks"
+		want.Detail = "ahead of (+) or behind (-) that of the database: alpha +1.5s, " + want.Detail +
+			", gamma +0.0s"
+		if want.Health == Healthy {
+			want.Health, want.Fix = Warning, FixClocks // because of alpha
+		}
+		got := m.checkInspected(t, &inspected{clocks: []journal.MachineClock{
+			{Machine: "alpha", Ahead: 1500 * time.Millisecond}, {Machine: "beta", Ahead: beta},
+			{Machine: "gamma"}}})["clocks"]
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	if got, ok := m.checkInspected(t, &inspected{})["clocks"]; ok {
+		t.Errorf("without machines: %+v", got)
+	}
+	alone := &inspected{clocks: []journal.MachineClock{{Machine: "alpha"}}}
+	got := m.checkInspected(t, alone)["clocks"]
+	if got.Health != Healthy || got.Fix != "" {
+		t.Errorf("a clock that is right: %+v", got)
 	}
 }
 

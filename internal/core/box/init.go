@@ -100,7 +100,7 @@ func createBox(ctx context.Context, dir, actor string, opts *Options) (r *InitRe
 	if err := checkUnused(ctx, dir, journal, opts); err != nil {
 		return nil, false, err
 	}
-	if err := makeFolder(dir); err != nil {
+	if err := makeFolder(dir, opts.settings()); err != nil {
 		return nil, false, err
 	}
 	if journal != "" {
@@ -169,7 +169,7 @@ func checkUnused(ctx context.Context, dir, journal string, opts *Options) error 
 	}
 	text, err := os.ReadFile(filepath.Join(dir, config.FileName))
 	if errors.Is(err, fs.ErrNotExist) {
-		text, err = []byte(config.Template), nil
+		text, err = []byte(opts.settings()), nil
 	}
 	if err == nil {
 		_, err = config.SetJournal(text, journal)
@@ -193,13 +193,13 @@ func checkUnused(ctx context.Context, dir, journal string, opts *Options) error 
 		"%s already has a box, %s", journal, l.ID())
 }
 
-func makeFolder(dir string) error {
+func makeFolder(dir, settings string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
 		err = protectFolder(dir)
 	}
 	if err == nil {
-		err = createIfMissing(filepath.Join(dir, config.FileName), config.Template)
+		err = createIfMissing(filepath.Join(dir, config.FileName), settings)
 	}
 	if err != nil {
 		return cannotCreate(err)

@@ -94,7 +94,7 @@ func interruptedInit(t *testing.T, dir string, steps int) {
 	if steps == 1 {
 		return
 	}
-	must.Succeed(t, makeFolder(dir))
+	must.Succeed(t, makeFolder(dir, config.Template))
 	if steps == 2 {
 		return
 	}

@@ -166,7 +166,7 @@ func ParseInvitation(token string, now time.Time) (*Invitation, error) {
 
 // WriteBox writes the folder of a box for the invited machine. Its ledger must exist.
 func (i *Invitation) WriteBox(dir string) error {
-	if err := makeFolder(dir); err != nil {
+	if err := makeFolder(dir, config.Template); err != nil {
 		return err
 	}
 	files := map[string][]byte{publicKeyName: []byte(i.Key + "\n")}

@@ -45,7 +45,7 @@ func testSharedBox(t *testing.T, address string) {
 	}
 
 	second := filepath.Join(dir, "two", FolderName)
-	must.Succeed(t, makeFolder(second))
+	must.Succeed(t, makeFolder(second, config.Template))
 	must.Succeed(t, setJournal(second, address))
 	other, err := Open(t.Context(), second, &Options{KeyFile: filepath.Join(dir, "none.key")})
 	must.Succeed(t, err)
@@ -112,7 +112,7 @@ func TestJournalIsGone(t *testing.T) {
 // runs the node, and others share it.
 func TestBoxInCluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), FolderName)
-	must.Succeed(t, makeFolder(dir))
+	must.Succeed(t, makeFolder(dir, config.Template))
 	settings := "cluster: {node: a, nodes: {a: '" + loopback.Address(t) + "'}}\n"
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
 		0o600))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/testkit/must"
 )
@@ -96,7 +97,7 @@ func TestIsOurs(t *testing.T) {
 	}
 	// Another ledger with the same id, and everything that is public.
 	forged := &kit{dir: filepath.Join(t.TempDir(), FolderName)}
-	must.Succeed(t, makeFolder(forged.dir))
+	must.Succeed(t, makeFolder(forged.dir, config.Template))
 	l, err := openLedger(t.Context(), forged.dir, nil, create)
 	must.Succeed(t, err)
 	b, err := newBox(t.Context(), l, l.openForgetfulEngine)

@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/memory"
 	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
@@ -47,6 +48,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if dir == "" {
+		memory.UseForTempFiles()
 		code := m.Run()
 		if err := errors.Join(database.Stop(), os.RemoveAll(templates())); err != nil {
 			fmt.Println(err)

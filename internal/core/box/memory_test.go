@@ -19,6 +19,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // database/sql for PostgreSQL
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/applied"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/testkit/must"
@@ -379,7 +380,7 @@ func TestLostEventsOnPostgres(t *testing.T) {
 	}
 	second := &kit{dir: filepath.Join(t.TempDir(), FolderName),
 		opts: &Options{KeyFile: filepath.Join(t.TempDir(), "none.key")}}
-	must.Succeed(t, errors.Join(makeFolder(second.dir),
+	must.Succeed(t, errors.Join(makeFolder(second.dir, config.Template),
 		setJournal(second.dir, opts.Journal)))
 	running, behind := first.open(t), second.open(t)
 	write(t, running, "w1", "w2", "w3")

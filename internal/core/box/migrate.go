@@ -83,9 +83,10 @@ type MigrateResult struct {
 	// Missing are blobs that an event refers to, that were not redacted, and that the old place
 	// does not have.
 	Missing []signalbox.Hash
-	// Removed is the file with the invalid events that were left behind, "" if there were none, or
-	// if an earlier call has written it.
-	Removed string
+	// Repaired reports whether invalid events were left behind: the old place does not say where
+	// the ledger continues. Removed is the file with them, "" if an earlier call has written it.
+	Repaired bool
+	Removed  string
 	// Unsigned is why the moved ledger could not be signed although the key is on this host, nil if
 	// it was.
 	Unsigned error

@@ -82,7 +82,7 @@ func TestMigrateClusterOfThree(t *testing.T) {
 	boxes := make(chan opened)
 	for _, node := range []string{"b", "c"} {
 		k := &kit{dir: filepath.Join(t.TempDir(), FolderName)}
-		must.Succeed(t, makeFolder(k.dir))
+		must.Succeed(t, makeFolder(k.dir, config.Template))
 		k.put(t, config.FileName, settings(node))
 		k.put(t, config.DefaultSecretFile, secret)
 		go func() {

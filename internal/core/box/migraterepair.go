@@ -22,6 +22,7 @@ func (m *migration) leaveInvalid(ctx context.Context, l *Ledger) (*Box, error) {
 	if valid.events, err = m.repairedBefore(ctx, repair); err != nil {
 		return nil, err
 	}
+	m.result.Repaired = true
 	begun := len(valid.events) > 0
 	repaired := *l
 	repaired.Journal = valid

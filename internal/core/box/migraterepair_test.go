@@ -106,18 +106,30 @@ func TestMigrateRepair(t *testing.T) {
 // Anybody who knows the password of a ledger in JetStream can append something that is not an event.
 // Nothing removes it there, but the ledger can be moved without it.
 func TestMigrateRepairFromNATS(t *testing.T) {
-	address := natsserver.Start(t, nil)
+	server := natsserver.Start(t, nil)
+	for name, to := range map[string]string{"file": config.JournalSQLite,
+		"stream": server + "/shop-2"} {
+		t.Run(name, func(t *testing.T) { testMigrateRepairFromNATS(t, server, name, to) })
+	}
+}
+
+func testMigrateRepairFromNATS(t *testing.T, server, name, to string) {
 	k := kitIn(t.TempDir())
-	k.opts.Journal = address + "/shop"
+	k.opts.Journal = server + "/" + name
 	made, err := Init(t.Context(), k.dir, "ann", k.opts)
 	must.Succeed(t, err)
 	k.made = made
 	k.writeAndSign(t, "a", "b")
-	conn, err := natsgo.Connect(address)
+	other := kitIn(t.TempDir()) // a machine without the key
+	must.Succeed(t, makeFolder(other.dir, config.Template))
+	other.put(t, config.FileName, k.read(t, config.FileName))
+	must.Succeed(t, other.open(t).Close())
+	conn, err := natsgo.Connect(server)
 	must.Succeed(t, err)
 	defer conn.Close()
 	for _, message := range []string{"not an event", "nor this"} {
-		_, err := conn.Request("signalbox.shop.event", []byte(message), natsgo.DefaultTimeout*30)
+		_, err := conn.Request("signalbox."+name+".event", []byte(message),
+			natsgo.DefaultTimeout*30)
 		must.Succeed(t, err)
 	}
 	l := k.ledger(t)
@@ -129,11 +141,25 @@ func TestMigrateRepairFromNATS(t *testing.T) {
 		t.Errorf("removed in the old place: %v", err)
 	}
 	must.Succeed(t, l.Close())
-	done, err := Migrate(t.Context(), k.dir, &MigrateOptions{Options: *k.opts,
-		To: config.JournalSQLite, Actor: "ann", Repair: true})
-	if err != nil || done.Outcome != Moved || done.Removed == "" {
+	if kept, _ := filepath.Glob(filepath.Join(k.dir, "removed-*.jsonl")); len(kept) > 0 {
+		t.Errorf("nothing was removed, and %v was written", kept)
+	}
+	done, err := Migrate(t.Context(), k.dir, &MigrateOptions{Options: *k.opts, To: to, Actor: "ann",
+		Repair: true})
+	if err != nil || done.Outcome != Moved || !done.Repaired || done.Removed == "" {
 		t.Fatalf("moved %+v, %v", done, err)
 	}
 	k.opts.Journal = ""
-	checkLeftBehind(t, k, config.JournalSQLite, 3, "bm9yIHRoaXM=") // nor this
+	checkLeftBehind(t, k, to, 3, "bm9yIHRoaXM=") // nor this
+	if _, err := Open(t.Context(), other.dir, other.opts); signalbox.CodeOf(err) !=
+		signalbox.CodeUnverified {
+		t.Errorf("another machine works in the old place: %v", err)
+	}
+	if to == config.JournalSQLite {
+		return
+	}
+	other.put(t, config.FileName, k.read(t, config.FileName))
+	b := other.open(t)
+	defer b.Close()
+	write(t, b, "on-another-machine")
 }

@@ -88,9 +88,31 @@ func notRepairable(format string, args ...any) error {
 		"the ledger cannot be repaired by removing its end: "+format, args...)
 }
 
+// Removable returns an error if the database does not allow events to be removed. Migrate can still
+// leave them behind.
+func (t *InvalidTail) Removable() error {
+	repairer, err := repairerOf(t.in)
+	if err != nil {
+		return err
+	}
+	return repairer.MayRemove()
+}
+
+func repairerOf(l *Ledger) (journal.Repairer, error) {
+	repairer, ok := l.database().(journal.Repairer)
+	if !ok {
+		return nil, signalbox.CodeFailed.Errorf("restore the ledger from a backup",
+			"a ledger in this kind of database cannot be repaired")
+	}
+	return repairer, nil
+}
+
 // Cut removes the events from the ledger, and records that there. It returns the file of the box
 // that has them now. Processes that have read them must be restarted.
 func (t *InvalidTail) Cut(ctx context.Context, actor string) (file string, err error) {
+	if err := t.Removable(); err != nil {
+		return "", err
+	}
 	repair, lines := t.removal(actor)
 	if file, err = t.keep(lines); err != nil {
 		return "", err
@@ -139,10 +161,9 @@ func exactJSON(e *signalbox.Event) []byte {
 // after it by those of the command. The last of those after it must have the hash last.
 func replaceTail(ctx context.Context, l *Ledger, keep uint64, last signalbox.Hash,
 	c rules.Command) error {
-	repairer, ok := l.database().(journal.Repairer)
-	if !ok {
-		return signalbox.CodeFailed.Errorf("restore the ledger from a backup",
-			"a ledger in this kind of database cannot be repaired")
+	repairer, err := repairerOf(l)
+	if err != nil {
+		return err
 	}
 	valid := &fork{Journal: l.Journal, base: keep}
 	e, err := engine.Open(ctx, valid, &engine.Options{Now: l.options.Now, Log: l.options.Log})

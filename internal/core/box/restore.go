@@ -145,7 +145,7 @@ func restoreTo(ctx context.Context, from io.Reader, temp, dir string,
 		err = u.checkComplete(ctx)
 	}
 	if err == nil {
-		err = makeFolder(temp) // the files that every box has
+		err = makeFolder(temp, config.Template) // the files that every box has
 	}
 	was := ""
 	if err == nil {

@@ -83,8 +83,9 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 	return &Checkpoint{next, note, true}, nil
 }
 
-// lockTimeout is how long a signer waits for another one.
-const lockTimeout = 10 * time.Second
+// lockTimeout is how long a signer waits for another one. On a busy machine, a process that holds
+// the lock may stand still for many seconds.
+const lockTimeout = time.Minute
 
 func (k *Keys) lockCheckpoint(ctx context.Context) (*durable.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)

@@ -170,3 +170,16 @@ func (w *waiter) missing(ctx context.Context) (missing, err error) {
 	}
 	return checkLength(signed, head), nil
 }
+
+// runOnlyNode keeps the node of this process running until ctx is done, if the ledger was changed,
+// so that nothing can be done with it here: the machine that repairs it, or moves it to another
+// place, needs a majority of the nodes.
+func (w *waiter) runOnlyNode(ctx context.Context, err error) {
+	if signalbox.CodeOf(err) != signalbox.CodeUnverified {
+		return
+	}
+	w.options.Log.Warn(fmt.Sprintf(
+		"only running the node of this machine: %v; press Ctrl-C to stop", err), "hint",
+		signalbox.HintOf(err))
+	<-ctx.Done()
+}

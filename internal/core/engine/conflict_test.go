@@ -120,6 +120,39 @@ func TestMissedEventsAreNotRead(t *testing.T) {
 	})
 }
 
+// Neither are they read if Follow has applied some of them meanwhile, which it has read itself.
+func TestMissedEventsThatWereFollowed(t *testing.T) {
+	for followed := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			e, f, m := faultyBox(t, nil)
+			other := open(t, m, nil)
+			reads := f.reads.calls()
+			f.appends.then(func(func() error) error {
+				known := e.Tail().Seq
+				mustDo(t, other, openWork("other-1"))
+				mustDo(t, other, openWork("other-2"))
+				missed := m.read(known, 10)
+				go func() { // waits until the writer has learned of the conflict
+					err := e.inTurn(t.Context(), func(context.Context) error {
+						_, err := e.applyNext(missed[:followed])
+						return err
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}()
+				synctest.Wait()
+				return fmt.Errorf("refused: %w", &journal.Missed{Events: missed})
+			})
+			mustDo(t, e, openWork("w"))
+			if n := f.reads.calls() - reads; n != 0 {
+				t.Errorf("%d were applied: %d reads", followed, n)
+			}
+			checkLog(t, m, e, other)
+		})
+	}
+}
+
 // A command that waits because of conflicts can be withdrawn, and is not executed then.
 func TestWithdrawnBetweenConflicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ func (e *Engine) readAll(ctx context.Context, applied func() error) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	batches := make(chan batch, 2)
-	defer func() { // nobody reads the journal afterwards: the caller may close it
+	defer func() { // stop reading the journal: the caller may close it
 		cancel()
 		for range batches {
 		}

@@ -46,7 +46,7 @@ func TestMovedLogIsNotFollowed(t *testing.T) {
 	})
 }
 
-// Commands that were decided on the state before the move are refused, and nothing of them is
+// Commands that were decided on the state before the move are refused, and none of their events are
 // stored.
 func TestMovedLogRefusesLateCommands(t *testing.T) {
 	m := newMemory()

@@ -387,8 +387,9 @@ func (e *unclearAppend) Unwrap() error { return e.err }
 // the journal has not returned them, it reads them, but only once: a log that others append to all
 // the time has no end. The caller has the turn.
 func (e *Engine) afterConflict(outdated uint64, missed []signalbox.Event) error {
-	if e.state.Seq() == outdated && len(missed) > 0 {
-		_, err := e.applyNext(missed)
+	// Follow may have applied some of them, which it read meanwhile.
+	if known := e.state.Seq() - outdated; len(missed) > 0 && known <= uint64(len(missed)) {
+		_, err := e.applyNext(missed[known:])
 		return err
 	}
 	_, err := e.readNext(e.life)

@@ -42,6 +42,19 @@ type Clock interface {
 	Time(ctx context.Context) (time.Time, error)
 }
 
+// MachineClock is the clock of a machine that uses a journal, or of one of its servers.
+type MachineClock struct {
+	Machine string
+	// Ahead is how far it is ahead of the clock of the database, negative if it is behind.
+	Ahead time.Duration
+}
+
+// Clocks is implemented by journals that know the clocks of the machines that use them now. Clocks
+// returns them by name. A machine on which only short commands run is not among them.
+type Clocks interface {
+	Clocks(ctx context.Context) ([]MachineClock, error)
+}
+
 // Copy is what a server of a replicated journal has found out about its own copy of the log.
 type Copy struct {
 	// Node is the name of the server.

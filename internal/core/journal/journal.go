@@ -129,7 +129,7 @@ type Log interface {
 	Close() error
 }
 
-// Repairer is implemented by journals whose last events can be removed, by who owns the log.
+// Repairer is implemented by journals whose last events can be replaced, by who owns the log.
 type Repairer interface {
 	// ReplaceTail replaces the events that follow the event after by others, if last is still the
 	// last event of the log: otherwise it changes nothing and returns ErrConflict. The new events
@@ -137,6 +137,9 @@ type Repairer interface {
 	// another error it is unknown whether the events were replaced; calling it again is safe.
 	ReplaceTail(ctx context.Context, last signalbox.Hash, after uint64,
 		events []signalbox.Event) error
+	// MayRemove returns an error if ReplaceTail can only append, because the database does not
+	// allow events to be removed.
+	MayRemove() error
 }
 
 // StoredReader is implemented by journals that anybody with the password can append anything to, also

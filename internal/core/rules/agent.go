@@ -143,7 +143,10 @@ const (
 
 // fail counts a failure of an agent, and asks the human when the limit is reached. It never skips a
 // quality gate.
-func (h report) fail(cause FailCause, detail string) {
+func (h report) fail(cause FailCause, detail string) { h.failSaying(cause, detail, detail) }
+
+// failSaying is fail with another detail for the human than for the next agent.
+func (h report) failSaying(cause FailCause, detail, forHuman string) {
 	count := h.w.Task.Timeouts[h.role] + 1
 	h.answer.Seq = h.note(AgentFailed{h.epoch, string(cause), h.role, count,
 		sanitize(detail, 1000)})
@@ -152,13 +155,13 @@ func (h report) fail(cause FailCause, detail string) {
 		h.release(string(cause))
 		return
 	}
-	text := fmt.Sprintf("the %s on %s failed by %s", h.role, h.w.ID, cause)
+	text := fmt.Sprintf("the %s on %s %s", h.role, h.w.ID, cause.how())
 	if count > 1 {
-		text = fmt.Sprintf("the %s on %s failed %s in a row, last by %s", h.role, h.w.ID,
-			times(count), cause)
+		text = fmt.Sprintf("the %s on %s failed %s in a row; the last time it %s", h.role, h.w.ID,
+			times(count), cause.how())
 	}
-	if detail != "" {
-		text += ": " + strings.TrimRight(sanitize(detail, 1000), ". ")
+	if forHuman != "" {
+		text += ": " + strings.TrimRight(sanitize(forHuman, 1000), ". ")
 	}
 	switch h.w.Task.Kind {
 	case KindExpert:
@@ -215,12 +218,20 @@ func (d *decider) anyHolderReport(session string, epoch uint64, signal string) (
 func (h report) endTurn(continues bool) {
 	if t := h.Turn; t != nil {
 		h.delivered(t.Messages)
+		wrote := h.role.IsAuthor() && h.w.Task.Agent != "" && (!t.Unchanged || h.handsIn())
 		h.note(AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent.estimated(false),
 			t.Commit, t.Interrupted,
-			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread, max(0, t.InputTokens),
+			t.Cap, t.Estimated, sanitize(t.Model, maxModel), t.Thread, max(0, t.InputTokens),
 			max(0, t.OutputTokens), sanitizeAll(t.LoginRefused),
-			continues && !t.Interrupted && h.isAuthorConversation()})
+			continues && !t.Interrupted && h.isAuthorConversation(), sanitize(t.Vendor, maxVendor),
+			wrote})
 	}
+}
+
+// handsIn reports whether the signal of an author submits the work.
+func (h report) handsIn() bool {
+	return h.Signal == signalbox.NameReadyForReview ||
+		h.Signal == signalbox.NameRemediationComplete
 }
 
 // isAuthorConversation reports whether an author holds the work, whose program has given its
@@ -273,10 +284,11 @@ func (h report) requestClarification() {
 	detail := fmt.Sprintf(
 		"Agent produced %d unrecognized signals. Re-dispatching with explicit format requirements.",
 		limit)
-	if advice := sanitize(h.Fields.Advice, 500); advice != "" {
+	advice := sanitize(h.Fields.Advice, 500)
+	if advice != "" {
 		detail += " The last one: " + advice
 	}
-	h.fail(FailSignals, detail)
+	h.failSaying(FailSignals, detail, advice) // whether there is another dispatch is for the human
 }
 
 func firstRunes(text string, n int) string {

@@ -63,7 +63,7 @@ type AgentUnavailable struct {
 
 func (b AgentUnavailable) fault(*State, *signalbox.Event) string {
 	if b.Agent == "" || b.Role != "" && b.Until.IsZero() {
-		return "an agent without a name, or one that a role has to do without for ever"
+		return "an agent without a name, or an outage in one role without an end"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,12 +16,17 @@ type RoleAgents struct {
 	// Expert is the expert that the agents are for, if they are not for all of them.
 	Expert string   `json:"expert,omitempty"`
 	Agents []string `json:"agents"`
+	// Named means that the user has named them for the role, so that they need not be independent.
+	Named bool `json:"named,omitempty"`
 }
 
 // AgentSettings is the digest of the settings of an agent. If it changes, the agent is tried again.
+// Vendor and Model are what it works with as far as the configuration says.
 type AgentSettings struct {
 	Agent    string         `json:"agent"`
 	Settings signalbox.Hash `json:"settings" blob:"-"`
+	Vendor   string         `json:"vendor,omitempty"`
+	Model    string         `json:"model,omitempty"`
 }
 
 // agents returns the agents for a role, the preferred one first. Policies that were recorded before
@@ -57,6 +63,10 @@ func agentsFault(p *Policy) string {
 		if a.Agent == "" {
 			return "the agent of settings must have a name"
 		}
+	}
+	if p.Independence != IndependenceNone && p.Independence != IndependenceVendor &&
+		p.Independence != IndependenceModel {
+		return fmt.Sprintf("there is no independence %q", p.Independence)
 	}
 	return ""
 }
@@ -197,25 +207,23 @@ func (a AgentState) crashes(role signalbox.Role) AgentCrashes {
 	return AgentCrashes{Role: role}
 }
 
-// agentFor returns the agent that a new session of a role would start; ok is false if none is
+// agentFor returns the agent that a new session of a role would start for w; ok is false if none is
 // available. The name is "" if the policy names no agents.
-func (s *State) agentFor(role signalbox.Role, expert string,
-	now time.Time) (agent string, ok bool) {
-	return s.agentExcept("", role, expert, now)
+func (s *State) agentFor(role signalbox.Role, w *Work, now time.Time) (agent string, ok bool) {
+	return s.agentExcept("", role, w, now)
 }
 
 // agentExcept is like agentFor, but never returns one of the agents.
-func (s *State) agentExcept(except string, role signalbox.Role, expert string,
+func (s *State) agentExcept(except string, role signalbox.Role, w *Work,
 	now time.Time) (agent string, ok bool) {
 	if now.Before(s.Limited(role)) {
 		return "", false
 	}
-	list := s.run.Policy.agents(role, expert)
-	if len(list) == 0 || !isAgent(role) {
+	if !isAgent(role) || len(s.run.Policy.agents(role, w.Task.Expert)) == 0 {
 		return "", true
 	}
 	spare := "" // it crashed, but is better than none
-	for _, name := range list {
+	for _, name := range s.candidates(role, w) {
 		switch {
 		case name == except || !s.isAvailable(name, now):
 		case now.Before(s.Agent(name).crashes(role).Until):
@@ -257,13 +265,13 @@ func (s *register) isAtWork(name string) bool {
 	return false
 }
 
-// waitsForLimit reports whether work for a role would start if no rate limit and no pause kept an
-// agent from working.
-func (s *State) waitsForLimit(role signalbox.Role, expert string, now time.Time) bool {
-	if _, ok := s.agentFor(role, expert, now); ok {
+// waitsForLimit reports whether w would start if no rate limit and no pause kept an agent of the
+// role from working.
+func (s *State) waitsForLimit(role signalbox.Role, w *Work, now time.Time) bool {
+	if _, ok := s.agentFor(role, w, now); ok {
 		return false
 	}
-	return now.Before(s.Limited(role)) || slices.ContainsFunc(s.run.Policy.agents(role, expert),
+	return now.Before(s.Limited(role)) || slices.ContainsFunc(s.candidates(role, w),
 		func(name string) bool {
 			return s.Agent(name).waits(now)
 		})
@@ -290,7 +298,7 @@ func (h report) limitAgent(until time.Time) {
 	if known.After(h.at) && until.Sub(known).Abs() < time.Minute {
 		return
 	}
-	next, _ := h.s.agentExcept(agent, h.role, h.w.Task.Expert, h.at)
+	next, _ := h.s.agentExcept(agent, h.role, h.w, h.at)
 	h.answer.Seq = h.record("", h.session, h.actor,
 		AgentUnavailable{Agent: agent, Cause: FailRateLimit, Until: until, Next: next})
 }
@@ -305,7 +313,7 @@ func (h report) breakAgent(c ReportFailure) {
 	if known.Down != "" || h.epoch < known.Restored {
 		return
 	}
-	next, _ := h.s.agentExcept(agent, h.role, h.w.Task.Expert, h.at)
+	next, _ := h.s.agentExcept(agent, h.role, h.w, h.at)
 	event := AgentUnavailable{Agent: agent, Cause: c.Cause, Detail: sanitize(c.Detail, 1000),
 		Advice: sanitize(c.Advice, 500), Next: next}
 	if pause, ok := outagePause(known.Outages); ok && c.Cause == FailServer {
@@ -338,17 +346,38 @@ func (f fleet) agent(name string) AgentState {
 	return f.s.Agent(name)
 }
 
+func (f fleet) isUp(name string) bool { return f.agent(name).Down == "" }
+
+// lacksIndependent reports whether the agents of a role could judge what some developer writes,
+// but not with the agents that are left.
+func (f fleet) lacksIndependent(r RoleAgents) bool {
+	if !judges(r.Role) || f.policy.isExempt(r.Role) {
+		return false
+	}
+	anyPair := func(usable func(string) bool) bool {
+		for _, author := range f.policy.agents(signalbox.RoleDeveloper, "") {
+			for _, judge := range r.Agents {
+				if usable(author) && usable(judge) && f.policy.Independence.Between(
+					f.policy.agentModel(author), f.policy.agentModel(judge)) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return anyPair(func(string) bool { return true }) && !anyPair(f.isUp)
+}
+
 // down returns the agents of the roles that have no agent left, in the order of the policy.
 func (f fleet) down() (down []AgentState) {
 	listed := map[string]bool{}
 	for _, r := range f.policy.Agents {
 		if r.Role == signalbox.RoleExpert && r.Expert == "" && f.experts == 0 ||
-			slices.ContainsFunc(r.Agents,
-				func(name string) bool { return f.agent(name).Down == "" }) {
+			slices.ContainsFunc(r.Agents, f.isUp) && !f.lacksIndependent(r) {
 			continue
 		}
 		for _, name := range r.Agents {
-			if !listed[name] {
+			if !listed[name] && !f.isUp(name) {
 				listed[name], down = true, append(down, f.agent(name))
 			}
 		}
@@ -448,7 +477,7 @@ func (h report) handOver(cause FailCause) {
 	if agent == "" || !due || h.at.Before(crashes.Until) {
 		return
 	}
-	if next, ok := h.s.agentExcept(agent, h.role, h.w.Task.Expert, h.at); ok {
+	if next, ok := h.s.agentExcept(agent, h.role, h.w, h.at); ok {
 		h.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: cause,
 			Until: h.at.Add(crashPause).UTC().Round(0), Role: h.role, Next: next})
 	}

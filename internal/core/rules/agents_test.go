@@ -223,7 +223,7 @@ func TestChangedSettingsCloseTheBreaker(t *testing.T) {
 	p.Slots++
 	b.do(Configure{p, "op"})
 	b.wantNothing(signalbox.RoleCritic)
-	p.AgentSettings = append([]AgentSettings{{"claude", signalbox.Hash{9}}}, p.AgentSettings[1:]...)
+	p.AgentSettings = append([]AgentSettings{{Agent: "claude", Settings: signalbox.Hash{9}}}, p.AgentSettings[1:]...)
 	b.do(Configure{p, "op"})
 	if q := b.s.Questions()[0]; q.Open() {
 		t.Errorf("%+v", q)

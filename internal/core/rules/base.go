@@ -22,7 +22,10 @@ type ObserveBase struct {
 	Start bool
 	// Fetched means that signalbox itself has moved the base to that of the remote repository.
 	Fetched bool
-	Actor   string
+	// Joined means that signalbox itself has joined commits that were made on the base branch,
+	// while that waited, to the merged work.
+	Joined bool
+	Actor  string
 }
 
 // maxBaseCommits is how many commits a BaseMoved lists.
@@ -43,7 +46,7 @@ func (c ObserveBase) decide(d *decider) error {
 	}
 	between := c.Start && len(d.s.leased) == 0
 	d.answer.Seq = d.record("", "", c.Actor, BaseMoved{s.Base, c.Commit, sanitizeFirst(c.Added, maxBaseCommits, 200),
-		sanitizeFirst(c.Dropped, maxBaseCommits, 200), between, c.Fetched})
+		sanitizeFirst(c.Dropped, maxBaseCommits, 200), between, c.Fetched, c.Joined})
 	unfinished := d.s.open[KindTask] > 0 || d.s.open[KindRemediation] > 0
 	if unfinished || !between {
 		d.checkBase(c.Actor)

@@ -31,6 +31,9 @@ type BaseMoved struct {
 	// Fetched is true if signalbox itself moved it, to the commit of the remote repository in which
 	// a pull request was merged.
 	Fetched bool `json:"fetched,omitempty"`
+	// Joined is true if signalbox itself moved it: it joined the merged work to commits that were
+	// made on the base branch while the branch waited.
+	Joined bool `json:"joined,omitempty"`
 }
 
 func (b BaseMoved) fault(s *State, _ *signalbox.Event) string {
@@ -58,9 +61,12 @@ func (b BaseMoved) describe(d *Describer, _ *signalbox.Event) (text, detail stri
 	return b.InWords() + d.checksRun(), ""
 }
 
-// InWords describes a move of the base that signalbox did not make.
+// InWords describes a move of the base to commits that signalbox did not make.
 func (b BaseMoved) InWords() string {
 	text := "something else moved the base"
+	if b.Joined {
+		text = "commits that were made on the base branch are joined to the merged work, which moved it"
+	}
 	if b.From != "" {
 		text += " from " + shortCommit(b.From)
 	}

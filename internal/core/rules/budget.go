@@ -25,6 +25,25 @@ func (b Budget) exhausted(s Spent) string {
 	return ""
 }
 
+// overrun describes by how much the last answer exceeded the budget. It is "" if the budget is not
+// exceeded, or was used up before that answer.
+func (b Budget) overrun(spent, last Spent) string {
+	describe := func(limit, spent, last int64, format func(int64) string) string {
+		left := limit - (spent - last)
+		if limit == 0 || spent <= limit || left <= 0 {
+			return ""
+		}
+		return fmt.Sprintf("It was overrun by %s: the last answer used %s, and %s were left. ",
+			format(spent-limit), format(last), format(left))
+	}
+	if b.Tokens > 0 && spent.Tokens >= b.Tokens { // as in exhausted
+		return describe(b.Tokens, spent.Tokens, last.Tokens,
+			func(n int64) string { return fmt.Sprintf("%d tokens", n) })
+	}
+	return describe(b.CostMicros, spent.CostMicros, last.CostMicros,
+		func(n int64) string { return "$" + dollars(n) })
+}
+
 // dollars formats millionths of a dollar, with cents, and with more digits only where they matter.
 func dollars(micros int64) string {
 	if micros%10_000 == 0 || micros >= 1_000_000 {
@@ -49,16 +68,16 @@ func (t *Task) isBudgetSpent(p *Policy) bool {
 
 const howToContinue = "Continue with the same amount again? You can also raise the setting and run the plan again."
 
-// askIfSpent asks the human if a budget is spent, and reports whether it is. q is what is known of
-// the question.
-func (d *decider) askIfSpent(b Budget, spent Spent, who, setting, work, session, actor string,
+// askIfSpent asks the human if a budget is spent, and reports whether it is. last is what was used
+// since the last report, and q what is known of the question.
+func (d *decider) askIfSpent(b Budget, spent, last Spent, who, setting, work, session, actor string,
 	q QuestionAsked) bool {
 	used := b.exhausted(spent)
 	if used == "" {
 		return false
 	}
-	q.Kind, q.Text = AskedBudget, fmt.Sprintf("%s has spent its budget: %s (%s). "+howToContinue,
-		who, used, setting)
+	q.Kind, q.Text = AskedBudget, fmt.Sprintf("%s has spent its budget: %s (%s). %s"+howToContinue,
+		who, used, setting, b.overrun(spent, last))
 	d.askQuestion(work, session, actor, q)
 	return true
 }
@@ -67,13 +86,14 @@ func (d *decider) askIfSpent(b Budget, spent Spent, who, setting, work, session,
 // reports whether it has.
 func (d *decider) askTaskBudget(w *Work, more Spent, session, actor string) bool {
 	budget, setting := w.Task.budget(d.s.run.Policy)
-	return d.askIfSpent(budget, w.Task.Spent.Plus(more).minus(w.Task.Granted), w.ID, setting, w.ID,
+	return d.askIfSpent(budget, w.Task.Spent.Plus(more).minus(w.Task.Granted), more, w.ID,
+		setting, w.ID,
 		session, actor, QuestionAsked{})
 }
 
 // askTurnBudget is askTaskBudget for a turn.
 func (h report) askTurnBudget(spent Spent) bool {
-	return h.askIfSpent(h.s.run.Policy.Turn, spent, fmt.Sprintf("a turn of the %s on %s", h.role,
+	return h.askIfSpent(h.s.run.Policy.Turn, spent, spent.minus(h.w.Task.Running), fmt.Sprintf("a turn of the %s on %s", h.role,
 		h.w.ID), "budget.turn in signalbox.yaml", h.w.ID, h.session, h.actor,
 		QuestionAsked{Cap: CapTurn, Spent: spent})
 }
@@ -82,7 +102,7 @@ func (h report) askTurnBudget(spent Spent) bool {
 func (d *decider) askRoleBudget(role signalbox.Role, more Spent, session, actor string) bool {
 	r := d.s.roleSpent(role)
 	return d.askIfSpent(d.s.run.Policy.budget(role), r.Spent.Plus(more).minus(r.Granted),
-		"the role "+string(role), fmt.Sprintf("roles.%s.budget in signalbox.yaml", role), "",
+		more, "the role "+string(role), fmt.Sprintf("roles.%s.budget in signalbox.yaml", role), "",
 		session, actor, QuestionAsked{Cap: CapRole, Role: role})
 }
 
@@ -92,7 +112,7 @@ func (d *decider) askRunBudget(more Spent, session, actor string) bool {
 		return false
 	}
 	return d.askIfSpent(d.s.run.Policy.Run, d.s.run.Spent.Plus(more).minus(d.s.run.Granted),
-		"the run", "budget.run in signalbox.yaml", "", session, actor, QuestionAsked{})
+		more, "the run", "budget.run in signalbox.yaml", "", session, actor, QuestionAsked{})
 }
 
 // raiseBudgets answers the open questions about budgets that are no longer spent under a new

@@ -6,8 +6,8 @@ import (
 	"signalbox"
 )
 
-// Begin starts recording changes, so that Rollback can undo them. Callers that decide several
-// commands before the events of any of them are durable need it.
+// Begin starts recording changes, so that Rollback can undo them. Callers need it if they decide
+// several commands before any of the resulting events are durable.
 func (s *State) Begin() {
 	seq, time, box, rules, upgraded, moved, run := s.seq, s.time, s.box, s.rules, s.upgraded,
 		s.moved, s.run

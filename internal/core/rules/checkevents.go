@@ -44,6 +44,8 @@ type ChecksRan struct {
 	// Steering is the list of files with which the work changes what steers agents: their settings,
 	// hooks and instructions.
 	Steering []string `json:"steering,omitempty"`
+	// EditsPlan is true if the work changes a plan file.
+	EditsPlan bool `json:"edits_plan,omitempty"`
 	// Change is a digest of what the work changes, absent if that is not known.
 	Change signalbox.Hash `json:"change,omitzero" blob:"-"`
 }
@@ -85,6 +87,7 @@ func (b ChecksRan) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Checks, t.Commit, t.Base = e.Seq, b.Commit, b.Base
 		t.Failing, t.Differs, t.Steering = failed, b.Differs, b.Steering
+		t.EditsPlan = b.EditsPlan
 		if t.Change = b.Change; t.Change != t.Rejected {
 			t.Counts.Repeated = 0
 		}
@@ -375,6 +378,7 @@ func (b ReworkOrdered) applyTask(e *signalbox.Event, w *Work, t *Task) {
 		}
 	}
 	t.Findings = append(slices.Clip(t.Findings), found)
+	t.Disputing = false
 	switch b.Cause {
 	case ReworkReview, ReworkAudit, ReworkRequest, FindingHuman:
 		t.Rejected = t.Change

@@ -24,6 +24,10 @@ type ReportChecks struct {
 	Large []string
 	// Steering are the files with which the work changes what steers agents.
 	Steering []string
+	// EditsPlan means that the work changes a plan file.
+	EditsPlan bool
+	// Findings are what the checks found, besides that they failed.
+	Findings []CheckFinding
 	// Body is the output of the failed checks, for the developer to fix them.
 	Body signalbox.Hash
 	// Ref, OnBase and Problem are those of ChecksRan, for work opened by hand.
@@ -55,7 +59,7 @@ func (c ReportChecks) decide(d *decider) error {
 	}
 	d.answer.Seq = h.note(ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows,
 		Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged,
-		Large: c.Large, Steering: c.Steering, Change: c.Change})
+		Large: c.Large, Steering: c.Steering, EditsPlan: c.EditsPlan, Change: c.Change})
 	switch h.w.Task.Kind {
 	case KindBaseline:
 		c.judgeBase(h)
@@ -81,18 +85,22 @@ func (c ReportChecks) judge(h report) {
 	case len(c.Large) > 0 && !h.w.Task.KeepLarge:
 		c.tooLarge(h, newlyFailing)
 	case len(newlyFailing) > 0 || len(c.Protected) > 0:
-		h.rework(ReworkChecks, h.w.Task.Counts.Checks+1, h.s.run.Policy.Limits.Checks,
-			AskedChecks, c.summary(newlyFailing), c.Body)
+		count := h.w.Task.Counts.Checks + 1
+		c.raiseChecks(h, newlyFailing)
+		h.rework(ReworkChecks, count, h.s.run.Policy.Limits.Checks, AskedChecks,
+			c.summary(newlyFailing), c.Body, count, "")
 	case len(failing) > 0:
 		h.Body = c.Body
 		h.requestRemediation("these checks fail on the base too: " +
 			strings.Join(ChecksInWords(failing), ", "))
-	case c.Change != (signalbox.Hash{}) && c.Change == h.w.Task.Rejected:
+	case c.Change != (signalbox.Hash{}) && c.Change == h.w.Task.Rejected && !h.w.Task.Disputing:
 		h.repeated()
 	default:
+		h.Fields.Findings = c.notes()
+		h = h.resolve(ReworkChecks, ReworkChecks, ReworkMerge)
 		h.move(signalbox.PhaseReadyForReview)
 		task := *h.w.Task
-		task.Commit, task.Steering = c.Commit, c.Steering
+		task.Commit, task.Steering, task.EditsPlan = c.Commit, c.Steering, c.EditsPlan
 		h.w = withPhase(h.w, signalbox.PhaseReadyForReview)
 		h.w.Task = &task
 		h.skipGates()
@@ -135,6 +143,17 @@ func (c ReportChecks) summary(failing []string) string {
 			"protected files were edited: " + strings.Join(c.Protected, ", ")
 	}
 	return summary
+}
+
+// faults describes each reason why the checks send the work back.
+func (c ReportChecks) faults(failing []string) (texts []string) {
+	for _, name := range ChecksInWords(failing) {
+		texts = append(texts, "the check "+name+" fails")
+	}
+	if len(c.Protected) > 0 {
+		texts = append(texts, "protected files were edited: "+strings.Join(c.Protected, ", "))
+	}
+	return texts
 }
 
 // maxLarge is how often a task is checked with large files before the human is asked. Agents commit

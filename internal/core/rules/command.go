@@ -104,8 +104,8 @@ type Exit struct {
 // Unblock returns BLOCKED work to the phase that it was blocked in.
 type Unblock struct{ Work, Note, Actor string }
 
-// Heartbeat renews leases of checks and merges with one event. It leaves out those that are over;
-// whoever sends it must look which of them are still live.
+// Heartbeat renews leases of checks and merges with one event. It skips leases that have ended, so
+// the sender must check which leases are still live.
 type Heartbeat struct {
 	Epochs []uint64
 	// TTL is how long the leases are valid from now; 0 means signalbox.DefaultLeaseTTL.

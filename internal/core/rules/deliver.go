@@ -181,6 +181,7 @@ func (c ReportRequest) rework(h report) {
 	h.answer.Seq = h.record(h.w.ID, "", c.Actor, ReworkOrdered{Cause: ReworkRequest, Count: count,
 		Summary: sanitize(strings.Join(summaries, "; "), maxText),
 		Body:    c.Body, Seen: ids})
+	h.raise(ReworkRequest, h.w.Task.Commit, summaries...)
 	h.move(signalbox.PhaseImplementation)
 	if count >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)

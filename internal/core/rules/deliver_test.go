@@ -83,7 +83,7 @@ func TestRequestComesBack(t *testing.T) {
 		Findings: []RequestFinding{{"check build", "build\x1b fails"}, {"comment 12", "use a map"},
 			{"comment 12", "use a map"}}}
 	d := b.try(report)
-	wantTypes(t, d, "ReworkOrdered t1", "PhaseChanged t1")
+	wantTypes(t, d, "ReworkOrdered t1", "FindingsRecorded t1", "PhaseChanged t1")
 	wantBody(t, d, ReworkOrdered{Cause: ReworkRequest, Count: 1, Summary: "build  fails; use a map",
 		Body: signalbox.Hash{9}, Seen: []string{"check build", "comment 12"}})
 	if w := b.wantPhase("t1", signalbox.PhaseImplementation); len(w.Task.Findings) != 1 ||
@@ -107,7 +107,7 @@ func TestRequestComesBack(t *testing.T) {
 		Body: signalbox.Hash{9}, Seen: []string{"comment 13"}})
 	b.delivered("t1", sha("c3"), request)
 	report.Commit, report.Findings = sha("c3"), []RequestFinding{{"comment 14", "once more"}}
-	wantTypes(t, b.try(report), "ReworkOrdered t1", "PhaseChanged t1", "QuestionAsked t1",
+	wantTypes(t, b.try(report), "ReworkOrdered t1", "FindingsRecorded t1", "PhaseChanged t1", "QuestionAsked t1",
 		"PhaseChanged t1")
 	b.answer("t1", AskedRequest, "do as they say")
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")

@@ -41,6 +41,8 @@ type runState struct {
 	Limited []RoleLimit `json:"limited,omitempty"`
 	// Agents are the agents that something keeps from working, or that crashed last.
 	Agents []AgentState `json:"agents,omitempty"`
+	// Models is what agents last worked with, if that is not what the policy says.
+	Models []AgentModel `json:"models,omitempty"`
 	// Failing are the checks that failed on the base in the last baseline.
 	Failing []string `json:"failing,omitempty"`
 	// Accepted is the last base whose failing checks the human accepted.

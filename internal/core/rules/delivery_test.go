@@ -46,7 +46,7 @@ func brokenTasks(s *State) string {
 		}
 		switch {
 		case t.Kind == KindTask && w.Phase == signalbox.PhaseCompleted &&
-			!(t.Checked && t.Reviewed && t.Audited) && !t.Unchanged:
+			!(t.Checked && t.reviewed() && t.Audited) && !t.Unchanged:
 			return w.ID + " is completed and did not pass every gate"
 		case w.Phase == signalbox.PhaseBlocked && w.Lease != nil:
 			return w.ID + " is BLOCKED and held"
@@ -172,7 +172,7 @@ func brokenAgents(s *State) string {
 		}
 		ok := func(name string) bool { return s.Agent(name).Down == "" || asked[name] }
 		if !slices.ContainsFunc(r.Agents, ok) {
-			return fmt.Sprintf("all of %q are down, and nobody is asked", r.Agents)
+			return fmt.Sprintf("all of %q are down, and the human is not asked", r.Agents)
 		}
 	}
 	return ""

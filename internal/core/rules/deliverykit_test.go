@@ -16,7 +16,8 @@ func withAgents(p Policy) Policy {
 	p.Agents = append(p.Agents, RoleAgents{Role: signalbox.RoleExpert, Agents: []string{"claude"}},
 		RoleAgents{Role: signalbox.RoleExpert, Expert: "sql", Agents: []string{"gemini", "codex"}})
 	for i, name := range []string{"claude", "codex", "gemini"} {
-		p.AgentSettings = append(p.AgentSettings, AgentSettings{name, signalbox.Hash{byte(i + 1)}})
+		p.AgentSettings = append(p.AgentSettings, AgentSettings{Agent: name,
+			Settings: signalbox.Hash{byte(i + 1)}})
 	}
 	return p
 }

@@ -302,6 +302,13 @@ func (c *company) drawSaid() SignalFields {
 			said.BlockedBy = append(said.BlockedBy, t.ID)
 		}
 	}
+	for range c.between(0, 3) {
+		said.Findings = append(said.Findings, SaidFinding{
+			ID: chooseOne(c, "", "", "F1", "F2", "F3", "F9"), Place: chooseOne(c, "", "a.go:1"),
+			Text:  chooseOne(c, "it panics", "use tabs", "\xff"),
+			Says:  chooseOne(c, SaidFound, SaidFound, SaidFixed, SaidDisputed, SaidNote),
+			Basis: chooseOne(c, "", BasisShown)})
+	}
 	for i := range c.between(0, 2) {
 		c.n++
 		sub := withFiles(PlanTask{ID: chooseOne(c, fmt.Sprintf("n%d", c.n), "a", "t1")}, "a")
@@ -620,7 +627,7 @@ func (c *company) reconfigure() {
 	i := c.between(0, len(p.Agents)-1)
 	p.Agents[i].Agents = c.drawAgents()
 	for _, a := range c.s.Agents() {
-		if a.Down != "" && c.oneIn(2) { // it must do without the others
+		if a.Down != "" && c.oneIn(2) { // no other agent is left
 			p.Agents[i].Agents = []string{a.Agent}
 		}
 	}
@@ -635,7 +642,17 @@ func (c *company) reconfigure() {
 
 // replan adds, removes or changes a task.
 func (c *company) replan() {
-	switch i := c.between(0, len(c.tasks)-1); chooseOne(c, "add", "remove", "change", "plan") {
+	what := chooseOne(c, "add", "remove", "change", "plan", "by hand")
+	switch i := c.between(0, len(c.tasks)-1); what {
+	case "by hand":
+		c.n++
+		add := added(fmt.Sprintf("added %d", c.n))
+		if blocker, known := c.s.Work(c.tasks[i].ID); known && c.oneIn(2) {
+			add.Task.BlockedBy = []string{blocker.ID}
+		}
+		add.Task.Review = chooseOne(c, ReviewFull, ReviewChecks)
+		c.try(add)
+		return
 	case "plan":
 		c.source = chooseOne(c, "plan.md", "other.md")
 	case "add":
@@ -773,7 +790,7 @@ var good = map[signalbox.Role]string{signalbox.RoleDeveloper: "ready_for_review"
 	signalbox.RoleHealthAuditor: "health_healthy", signalbox.RoleExpert: "expert_advice",
 	signalbox.RoleExpertCreator: "expert_created"}
 
-// doGood does one thing right, and reports whether there was anything to do without a human.
+// doGood does one thing right, and reports whether any work was possible that needs no human.
 func (c *company) doGood() bool {
 	if len(c.heldByHand()) > 0 {
 		c.workByHand()

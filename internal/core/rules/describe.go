@@ -96,7 +96,16 @@ func (d *Describer) ending(r CheckRow) string {
 // undelivered says that no agent got a message before the work was completed.
 func (d *Describer) undelivered(work string) string {
 	w, known := d.State.Work(work)
-	if !known || w.Task == nil || len(w.Task.Messages) == 0 {
+	if !known {
+		return ""
+	}
+	return w.Undelivered()
+}
+
+// Undelivered says for completed work that no agent got a message of the human, "" if that is not
+// so.
+func (w *Work) Undelivered() string {
+	if w.Task == nil || len(w.Task.Messages) == 0 {
 		return ""
 	}
 	who := cmp.Or(string(w.Task.Messages[0].Role), "agent")

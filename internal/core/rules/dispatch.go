@@ -103,7 +103,7 @@ func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
 		claim.TTL = c.Short
 	}
 	if w.Task != nil {
-		claim.agent, _ = d.s.agentFor(role, w.Task.Expert, d.at)
+		claim.agent, _ = d.s.agentFor(role, w, d.at)
 		d.tryAgent(claim.agent, c.Actor)
 	}
 	d.answer.Agent = claim.agent
@@ -239,16 +239,23 @@ func (s *delivery) runOnHold() bool {
 func (s *State) pickFor(roleIndex int, use slotUsage, now time.Time) *Work {
 	var best *Work
 	role := dispatchOrder[roleIndex]
-	// each expert may have its own agents
-	if _, ok := s.agentFor(role, "", now); !ok && role != signalbox.RoleExpert {
-		return nil
+	first := s.ready[roleIndex].first()
+	if s.sameAgents(role) && first >= 0 {
+		if _, ok := s.agentFor(role, s.works[first], now); !ok {
+			return nil
+		}
 	}
 	bestAt, below := 0, s.downstreamCounts()
 	for i := range s.ready[roleIndex].all() {
 		w := s.works[i]
 		if best != nil && s.compareStart(below, i, bestAt) >= 0 || !s.mayStartNow(w) ||
-			role == signalbox.RoleExpert && !s.expertCanStart(w, use, now) {
+			role == signalbox.RoleExpert && !s.expertCanStart(w, use) {
 			continue
+		}
+		if !s.sameAgents(role) {
+			if _, ok := s.agentFor(role, w, now); !ok {
+				continue
+			}
 		}
 		best, bestAt = w, i
 	}
@@ -275,10 +282,9 @@ func (s *delivery) landingOrder(t *Task) int {
 	return t.Merge.Train.Position
 }
 
-func (s *State) expertCanStart(w *Work, use slotUsage, now time.Time) bool {
+func (s *State) expertCanStart(w *Work, use slotUsage) bool {
 	e, _ := s.expert(w.Task.Expert)
-	_, ok := s.agentFor(signalbox.RoleExpert, w.Task.Expert, now)
-	return ok && use.experts[e.Name] < cmp.Or(e.Slots, 2)
+	return use.experts[e.Name] < cmp.Or(e.Slots, 2)
 }
 
 // mayStartNow reports whether other work allows w to start. While the checks run on the base

@@ -134,6 +134,7 @@ var decoders = map[string]func(data []byte, strict bool) (body, error){
 	TypeAgentSpent:            decodeAs[AgentSpent],
 	TypeProgressReported:      decodeAs[ProgressReported],
 	TypeReworkOrdered:         decodeAs[ReworkOrdered],
+	TypeFindingsRecorded:      decodeAs[FindingsRecorded],
 	TypeIncompleteLogged:      decodeAs[IncompleteLogged],
 	TypeBlockerAdded:          decodeAs[BlockerAdded],
 	TypeTaskExpanded:          decodeAs[TaskExpanded],

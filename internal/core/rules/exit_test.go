@@ -233,7 +233,7 @@ func TestExitBesideAVerdict(t *testing.T) {
 	long.Signal.Notes = &text
 	// its notes are not stored
 	say(b.dispatch(signalbox.RoleCritic), "review_failed", long, signalbox.ReasonMalformed,
-		"SignalHeard t1", "SignalRefused t1", "ReworkOrdered t1", "PhaseChanged t1",
+		"SignalHeard t1", "SignalRefused t1", "FindingsRecorded t1", "ReworkOrdered t1", "PhaseChanged t1",
 		"LeaseReleased t1")
 	say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", done(signalbox.PhaseReview),
 		signalbox.ReasonPhaseMismatch,

@@ -124,7 +124,7 @@ func (c ResumeSession) decide(d *decider) error {
 	resumed := SessionResumed{Epoch: c.Epoch}
 	if own := h.w.Task.Agent; own != "" && !d.s.isAvailable(own, d.at) {
 		var ok bool
-		if resumed.Agent, ok = d.s.agentFor(h.role, h.w.Task.Expert, d.at); !ok {
+		if resumed.Agent, ok = d.s.agentFor(h.role, h.w, d.at); !ok {
 			return refusef(signalbox.CodeNotFound, "wait", "%w: no agent is available for %s",
 				ErrNothingToClaim, h.w.ID)
 		}

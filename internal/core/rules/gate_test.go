@@ -30,35 +30,27 @@ func skippedIn(t *testing.T, d Decision) (gates []string) {
 
 // A plan decides which gates a task needs besides its checks.
 func TestLightPath(t *testing.T) {
-	for _, shared := range []bool{false, true} {
-		p := policy()
-		p.Shared = shared
-		end := signalbox.PhaseReadyForMerge
-		if shared {
-			end = signalbox.PhaseCompleted
-		}
-		b := deliver(t, p, withReview(todo("t1"), ReviewChecks))
-		b.ready("t1")
-		d := b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
-		if got := skippedIn(t, d); !slices.Equal(got, []string{GateReview, GateAudit}) {
-			t.Errorf("shared %t, checks: skipped %v", shared, got)
-		}
-		if w := b.work("t1"); w.Phase != end || !w.Task.Audited || w.Lease != nil {
-			t.Errorf("shared %t, checks: %s, %+v", shared, w.Phase, w.Task.Gates)
-		}
+	b := deliver(t, policy(), withReview(todo("t1"), ReviewChecks))
+	b.ready("t1")
+	d := b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
+	if got := skippedIn(t, d); !slices.Equal(got, []string{GateReview, GateAudit}) {
+		t.Errorf("checks: skipped %v", got)
+	}
+	if w := b.work("t1"); w.Phase != signalbox.PhaseReadyForMerge || !w.Task.Audited || w.Lease != nil {
+		t.Errorf("checks: %s, %+v", w.Phase, w.Task.Gates)
+	}
 
-		b = deliver(t, p, withReview(todo("t1"), ReviewCritic))
-		b.ready("t1")
-		if got := skippedIn(t, b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))); got != nil {
-			t.Errorf("shared %t, critic: skipped %v after the checks", shared, got)
-		}
-		d = b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
-		if got := skippedIn(t, d); !slices.Equal(got, []string{GateAudit}) {
-			t.Errorf("shared %t, critic: skipped %v", shared, got)
-		}
-		if w := b.work("t1"); w.Phase != end || !w.Task.Audited || w.Lease != nil {
-			t.Errorf("shared %t, critic: %s, %+v", shared, w.Phase, w.Task.Gates)
-		}
+	b = deliver(t, policy(), withReview(todo("t1"), ReviewCritic))
+	b.ready("t1")
+	if got := skippedIn(t, b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))); got != nil {
+		t.Errorf("critic: skipped %v after the checks", got)
+	}
+	d = b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
+	if got := skippedIn(t, d); !slices.Equal(got, []string{GateAudit}) {
+		t.Errorf("critic: skipped %v", got)
+	}
+	if w := b.work("t1"); w.Phase != signalbox.PhaseReadyForMerge || !w.Task.Audited || w.Lease != nil {
+		t.Errorf("critic: %s, %+v", w.Phase, w.Task.Gates)
 	}
 }
 
@@ -83,19 +75,29 @@ func TestLightPathChecks(t *testing.T) {
 	}
 }
 
-// Work that changes what steers agents needs every gate.
-func TestLightPathSteering(t *testing.T) {
-	for _, review := range []Review{ReviewCritic, ReviewChecks} {
-		b := deliver(t, policy(), withReview(todo("t1"), review))
-		b.ready("t1")
-		d := b.checkedAs(b.wantDispatch(signalbox.RoleCI, "t1"), func(c *ReportChecks) {
-			c.Steering = []string{"AGENTS.md"}
-		})
-		if got := skippedIn(t, d); got != nil {
-			t.Errorf("%s: skipped %v", review, got)
+// Work that changes what steers agents, or a plan, needs every gate, and so does work in a shared
+// folder, where it is not known what it changes.
+func TestLightPathIsNotForAll(t *testing.T) {
+	for name, change := range map[string]func(*ReportChecks){
+		"steering": func(c *ReportChecks) { c.Steering = []string{"AGENTS.md"} },
+		"plan":     func(c *ReportChecks) { c.EditsPlan = true },
+		"shared":   func(c *ReportChecks) { c.Commit = "" },
+	} {
+		for _, review := range []Review{ReviewCritic, ReviewChecks} {
+			p := policy()
+			p.Shared = name == "shared"
+			b := deliver(t, p, withReview(todo("t1"), review))
+			b.ready("t1")
+			d := b.checkedAs(b.wantDispatch(signalbox.RoleCI, "t1"), change)
+			if got := skippedIn(t, d); got != nil {
+				t.Errorf("%s, %s: skipped %v", name, review, got)
+			}
+			d = b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
+			if got := skippedIn(t, d); got != nil {
+				t.Errorf("%s, %s: skipped %v after the review", name, review, got)
+			}
+			b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
 		}
-		b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
-		b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 const TypeGateSkipped = "GateSkipped"
 
 // Review is which gates the plan asks for besides the checks of the project, which always run.
-// Only a plan file sets it: sub-tasks of agents, remediations and work by hand have the zero value.
+// Only a human sets it, in a plan file or with AddTask: sub-tasks of agents, remediations and work
+// by hand have the zero value.
 type Review string
 
 const (
@@ -38,11 +39,13 @@ const (
 )
 
 // maySkip reports whether the work needs no verdict of the critic or the auditor. Work that changes
-// what steers agents always needs both: it decides what the next agents do. Protected files need no
-// condition, because work that edits one does not get past the checks.
+// what steers agents, or a plan, always needs both: it decides what the next agents do, and who
+// reviews that. So does work without a commit, because its changes are not known. Protected files
+// need no condition, because work that edits one does not get past the checks.
 func (w *Work) maySkip(gate string) bool {
 	t := w.Task
-	return t != nil && t.Kind == KindTask && len(t.Steering) == 0 &&
+	return t != nil && t.Kind == KindTask && t.Commit != "" && len(t.Steering) == 0 && !t.EditsPlan &&
+		t.Judgement == "" &&
 		(t.Review == ReviewChecks || t.Review == ReviewCritic && gate == GateAudit)
 }
 
@@ -91,11 +94,7 @@ func (h report) skipGates() {
 	if h.w.Phase != signalbox.PhaseReadyForMerge || !h.w.maySkip(GateAudit) {
 		return
 	}
+	h = h.resolve(ReworkChecks, ReworkReview, ReworkAudit, ReworkRequest, FindingHuman)
 	h.note(GateSkipped{GateAudit, reason})
-	if h.s.run.Policy.Shared {
-		h.note(Merged{Unblocked: h.s.unblockedBy(h.w.ID)})
-		h.move(signalbox.PhaseCompleted)
-		return
-	}
 	h.note(MergeRequested{h.w.Task.Commit})
 }

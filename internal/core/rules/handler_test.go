@@ -232,11 +232,11 @@ func TestHandlerDispatchDeveloperRework(t *testing.T) {
 					t.Errorf("task %+v", task)
 				}
 				if i < 3 {
-					wantTypes(t, d, "SignalHeard t1", "ReworkOrdered t1", "PhaseChanged t1",
+					wantTypes(t, d, "SignalHeard t1", "FindingsRecorded t1", "ReworkOrdered t1", "PhaseChanged t1",
 						"LeaseReleased t1")
 					b.wantPhase("t1", signalbox.PhaseImplementation)
 				} else {
-					wantTypes(t, d, "SignalHeard t1", "ReworkOrdered t1", "PhaseChanged t1",
+					wantTypes(t, d, "SignalHeard t1", "FindingsRecorded t1", "ReworkOrdered t1", "PhaseChanged t1",
 						"QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
 					b.wantPhase("t1", signalbox.PhaseBlocked)
 				}

@@ -125,7 +125,7 @@ func impossibleGrants(b *box) []impossible {
 			b.event("free", "S3", LeaseGranted{Lease: "", Role: "critic", Expires: hour}),
 			"an id must not be empty"},
 		{"lease over at once", b.granted("free", "S3", "critic", b.now), "the lease would last 0s"},
-		{"lease for ever", b.granted("free", "S3", "critic", b.now.Add(25*time.Hour)),
+		{"endless lease", b.granted("free", "S3", "critic", b.now.Add(25*time.Hour)),
 			"the lease would last 25h0m0s"},
 	}
 }
@@ -138,7 +138,7 @@ func impossibleMoves(b *box) []impossible {
 			"it does not extend the lease"},
 		{"renewed to the same", b.event("held", "S", LeaseRenewed{4, t0.Add(15 * time.Minute)}),
 			"it does not extend the lease"},
-		{"renewed for ever", b.event("held", "S", LeaseRenewed{4, b.now.Add(25 * time.Hour)}),
+		{"renewed without an end", b.event("held", "S", LeaseRenewed{4, b.now.Add(25 * time.Hour)}),
 			"the lease would last 25h0m0s"},
 		{"renewed by another", b.event("held", "S2", LeaseRenewed{4, hour}), notLive(4)},
 		{"renewed under other", b.event("held", "S", LeaseRenewed{3, hour}), notLive(3)},

@@ -27,7 +27,8 @@ type PlanTask struct {
 }
 
 // LoadPlan loads a plan into the box: it adds, changes and cancels tasks. Completed tasks stay
-// completed. A large plan takes several commands: repeat the command until Answer.Plan.Loaded.
+// completed, and those of AddTask stay as they are. A large plan takes several commands: repeat the
+// command until Answer.Plan.Loaded.
 type LoadPlan struct {
 	Plan  signalbox.Hash
 	Name  string
@@ -36,6 +37,9 @@ type LoadPlan struct {
 	// Source identifies the plan: the id in the file, or its path. Loading a plan with the same
 	// source changes that plan.
 	Source string
+	// File is the path of the file if Source is something else, so that people can be told how to
+	// run the plan again. "" means that it is not known.
+	File string
 	// ID is the preferred id of a plan that is new in the box. If another plan has it, a number is
 	// appended.
 	ID string
@@ -102,7 +106,7 @@ const maxTaskBytes = 128 << 10
 
 func (c LoadPlan) decide(d *decider) error {
 	if err := cmp.Or(checkIDs("actor", c.Actor), CheckPlanName(c.Name), CheckPlanSource(c.Source),
-		c.check(d.s)); err != nil {
+		checkText("file of the plan", c.File), c.check(d.s)); err != nil {
 		return err
 	}
 	target, err := c.target(d.s)
@@ -111,7 +115,8 @@ func (c LoadPlan) decide(d *decider) error {
 	}
 	change := &PlanChange{ID: target.id, New: target.isNew && !target.adopts}
 	d.answer.Plan = change
-	opened := !target.isNew && d.s.run.PlanID == target.id && d.s.run.Plan == c.Plan
+	opened := !target.isNew && d.s.run.PlanID == target.id && d.s.run.Plan == c.Plan &&
+		(c.File == "" || c.File == d.s.fileOf(target.id))
 	if opened && !d.s.run.Loading {
 		change.Loaded = true
 		d.answer.Repeated = d.s.open[KindTask] == 0 || !d.checkRedBase(c.Actor)
@@ -120,7 +125,7 @@ func (c LoadPlan) decide(d *decider) error {
 	if !opened {
 		d.answer.Seq = d.record("", "", c.Actor,
 			PlanOpened{Plan: c.Plan, Name: c.Name, Tasks: len(c.Tasks), ID: target.id,
-				Source: c.Source,
+				Source: c.Source, File: c.File,
 				Adopts: target.adopts})
 	}
 	ids := d.s.workIDs(target, c.Tasks)
@@ -132,7 +137,8 @@ func (c LoadPlan) decide(d *decider) error {
 		}
 	}
 	for w := range d.s.Works() {
-		if t := w.Task; t == nil || t.Kind != KindTask || wanted[w.ID] || d.loadFull(change) {
+		if t := w.Task; t == nil || t.Kind != KindTask || t.Added || wanted[w.ID] ||
+			d.loadFull(change) {
 			continue
 		}
 		switch in := d.s.belongsTo(w, wanted); {

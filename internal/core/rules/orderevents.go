@@ -118,6 +118,7 @@ func (b Retried) apply(s *State, e *signalbox.Event) {
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Cancelled, t.Paused, t.NoBudget, t.Rejected = "", false, false, signalbox.Hash{}
+		t.forgetJudgements()
 		t.forgetConversations()
 		t.reopenRequest(false)
 		t.resetCounts()

@@ -97,6 +97,7 @@ func (w *Work) enter(phase signalbox.Phase) {
 // one that passes the checks has no findings left.
 func (t *Task) enter(from, to signalbox.Phase) {
 	if to == signalbox.PhaseCompleted {
+		t.endFindings(FindingSuperseded)
 		t.Locks = nil
 		t.dropStored()
 	}
@@ -118,7 +119,7 @@ func (t *Task) enter(from, to signalbox.Phase) {
 			t.dropFindings(FindingHuman)
 		}
 	case signalbox.PhaseReadyForMerge:
-		t.Reviewed, t.Context = true, ""
+		t.Reviewed, t.Context = t.Judgement != JudgeAudit, ""
 	}
 }
 

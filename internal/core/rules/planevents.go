@@ -30,6 +30,7 @@ func (b PolicySet) apply(s *State, _ *signalbox.Event) {
 	if p := s.run.Policy; p != nil && p.CheckSet != b.Policy.CheckSet {
 		s.run.Accepted = nil // it was about other checks
 	}
+	s.forgetModels(&b.Policy)
 	s.run.Policy = &b.Policy
 	s.refreshAll()
 }
@@ -43,7 +44,10 @@ type PlanOpened struct {
 	// plan of a box before rules version 3.
 	ID     string `json:"id,omitempty"`
 	Source string `json:"source,omitempty"`
-	// Adopts means that the tasks without a plan belong to this one.
+	// File is the path of its file if Source has only an id. It is absent in older logs.
+	File string `json:"file,omitempty"`
+	// Adopts means that the tasks without a plan belong to this one. Added tasks that are not done
+	// always do.
 	Adopts bool `json:"adopts,omitempty"`
 }
 
@@ -62,7 +66,7 @@ func (b PlanOpened) fault(s *State, _ *signalbox.Event) string {
 func (b PlanOpened) apply(s *State, _ *signalbox.Event) {
 	d := &s.run
 	d.Plan, d.PlanName, d.PlanID, d.Loading = b.Plan, b.Name, b.ID, true
-	record := PlanRecord{b.ID, b.Source, b.Name}
+	record := PlanRecord{b.ID, b.Source, b.Name, b.File}
 	i := slices.IndexFunc(d.Plans, func(p PlanRecord) bool { return p.ID == b.ID })
 	switch {
 	case b.ID == "":
@@ -78,11 +82,11 @@ func (b PlanOpened) apply(s *State, _ *signalbox.Event) {
 			}
 		}
 	}
-	if !b.Adopts {
-		return
-	}
 	for _, w := range s.works {
-		if w.Task != nil && w.Task.Kind == KindTask && w.Task.Plan == "" {
+		if w.Task == nil || w.Task.Kind != KindTask {
+			continue
+		}
+		if b.Adopts && w.Task.Plan == "" || w.Task.Added && !w.Done() && w.Task.Plan != b.ID {
 			s.changeTask(w.ID, func(_ *Work, t *Task) { t.Plan = b.ID })
 		}
 	}
@@ -107,6 +111,8 @@ type TaskPlanned struct {
 	// Name is the id of the task in its plan, if the work has another because another plan uses it
 	// too.
 	Name string `json:"name,omitempty"`
+	// Added means that a human added the task to the plan, whose file does not have it.
+	Added bool `json:"added,omitempty"`
 	ExpertRequest
 }
 
@@ -128,6 +134,9 @@ func (b TaskPlanned) fault(s *State, e *signalbox.Event) string {
 func (b TaskPlanned) kindFault(s *State, e *signalbox.Event) string {
 	var next string
 	first := signalbox.PhaseImplementation
+	if b.Added && (b.Kind != KindTask || b.Parent != "" || b.Phase != first) {
+		return "only a task that starts in IMPLEMENTATION can be added"
+	}
 	switch b.Kind {
 	case KindTask:
 		if b.Phase != signalbox.PhaseDraft && b.Phase != first || isReservedID(e.Work) {
@@ -166,9 +175,17 @@ func (b TaskPlanned) apply(s *State, e *signalbox.Event) {
 	}
 	s.run.Orders = max(s.run.Orders, b.Order+1)
 	plan := TaskPlan{Order: b.Order, Priority: b.Priority, Blockers: b.Blockers, Files: b.Files,
-		Text: b.Text, Parent: b.Parent, Budget: b.Budget, Review: b.Review, Plan: b.Plan, Name: b.Name}
+		Text: b.Text, Parent: b.Parent, Budget: b.Budget, Review: b.Review, Plan: b.Plan, Name: b.Name,
+		Added: b.Added}
 	s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time,
 		Task: &Task{Kind: b.Kind, TaskPlan: plan, ExpertRequest: b.ExpertRequest}})
+}
+
+func (b TaskPlanned) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
+	if !b.Added {
+		return "", ""
+	}
+	return "added by " + e.Actor, b.Title
 }
 
 // TaskReplanned records that an updated plan describes a task differently.
@@ -197,6 +214,8 @@ func (b TaskReplanned) apply(s *State, e *signalbox.Event) {
 		if b.Text != t.Text {
 			t.forgetConversations()
 			t.Rejected = signalbox.Hash{}
+			t.endFindings(FindingSuperseded)
+			t.forgetJudgements()
 		}
 		w.Title, t.Order, t.Priority, t.Blockers = b.Title, b.Order, b.Priority, b.Blockers
 		t.Files, t.Text, t.Budget, t.Review = b.Files, b.Text, b.Budget, b.Review

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,18 @@ type PlanRecord struct {
 	// with one source, the last counts.
 	Source string `json:"source"`
 	Name   string `json:"name,omitempty"`
+	// File is the path of its file if Source has an id, "" if it is not known.
+	File string `json:"file,omitempty"`
+}
+
+// fileOf returns the file of a plan as far as PlanRecord has it.
+func (s *State) fileOf(id string) string {
+	for _, p := range s.run.Plans {
+		if p.ID == id {
+			return p.File
+		}
+	}
+	return ""
 }
 
 // loadTarget is the plan that a LoadPlan changes.
@@ -26,10 +39,10 @@ type loadTarget struct {
 	isNew, adopts bool
 }
 
-// has reports whether a task belongs to the plan.
+// has reports whether a task belongs to the plan, as its file describes it.
 func (t loadTarget) has(w *Work) bool {
 	switch {
-	case w.Task == nil || w.Task.Kind != KindTask:
+	case w.Task == nil || w.Task.Kind != KindTask || w.Task.Added:
 		return false
 	case t.adopts:
 		return w.Task.Plan == ""
@@ -63,7 +76,7 @@ func (c LoadPlan) target(s *State) (loadTarget, error) {
 	if target.isNew {
 		target.id = s.unusedPlanID(c.ID)
 	}
-	return target, c.checkUnfinished(s, target)
+	return target, cmp.Or(s.addedFault(target.id, c.Tasks), c.checkUnfinished(s, target))
 }
 
 // isUnnamedPlan reports whether c is a plan that was loaded when plans had no ids: it has the name
@@ -115,7 +128,7 @@ func (c LoadPlan) checkUnfinished(s *State, target loadTarget) error {
 	}
 	for _, w := range s.works {
 		switch {
-		case w.Task == nil || w.Task.Kind != KindTask || w.Done():
+		case w.Task == nil || w.Task.Kind != KindTask || w.Task.Added || w.Done():
 		case target.has(w):
 			own = append(own, w.ID)
 			common = common || wanted[w.Name()]

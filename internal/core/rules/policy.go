@@ -43,6 +43,8 @@ type Policy struct {
 	// Agents is which agents work in each role, and AgentSettings identifies their settings.
 	Agents        []RoleAgents    `json:"agents,omitempty"`
 	AgentSettings []AgentSettings `json:"agent_settings,omitempty"`
+	// Independence is how much agents that judge work must differ from its authors.
+	Independence Independence `json:"independence,omitempty"`
 }
 
 // RoleBudget is what all agents of a role may spend.
@@ -115,17 +117,23 @@ type Spent struct {
 	// EstimatedTokens is how many of Tokens are an estimate, because the program did not report
 	// them.
 	EstimatedTokens int64 `json:"estimated_tokens,omitempty"`
+	// UnknownTokens and UnknownCost are in how many turns tokens or a cost are missing from the
+	// above, because nothing reports them and they cannot be computed.
+	UnknownTokens int64 `json:"unknown_tokens,omitempty"`
+	UnknownCost   int64 `json:"unknown_cost,omitempty"`
 }
 
 // Plus returns the sum.
 func (s Spent) Plus(other Spent) Spent {
 	return Spent{s.Tokens + other.Tokens, s.CostMicros + other.CostMicros, s.Time + other.Time,
-		s.EstimatedTokens + other.EstimatedTokens}
+		s.EstimatedTokens + other.EstimatedTokens, s.UnknownTokens + other.UnknownTokens,
+		s.UnknownCost + other.UnknownCost}
 }
 
 func (s Spent) minus(other Spent) Spent {
 	return Spent{s.Tokens - other.Tokens, s.CostMicros - other.CostMicros, s.Time - other.Time,
-		s.EstimatedTokens - other.EstimatedTokens}
+		s.EstimatedTokens - other.EstimatedTokens, s.UnknownTokens - other.UnknownTokens,
+		s.UnknownCost - other.UnknownCost}
 }
 
 // estimated returns s with all of its tokens marked as an estimate, if they are one.

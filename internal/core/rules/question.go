@@ -18,6 +18,7 @@ const (
 	AskedClarification QuestionKind = "clarification" // an agent asks
 	AskedReview        QuestionKind = "review_limit"
 	AskedAudit         QuestionKind = "audit_limit"
+	AskedDispute       QuestionKind = "dispute" // developer and reviewers disagree about a finding
 	AskedChecks        QuestionKind = "check_limit"
 	AskedMerge         QuestionKind = "merge_limit"
 	// the task conflicts with the base too often, or in a submodule
@@ -46,8 +47,8 @@ const (
 
 // QuestionKinds returns all kinds of questions.
 func QuestionKinds() []QuestionKind {
-	return []QuestionKind{AskedClarification, AskedReview, AskedAudit, AskedChecks, AskedMerge,
-		AskedConflict, AskedIncomplete, AskedWait, AskedTimeout, AskedExpert, AskedExpansion,
+	return []QuestionKind{AskedClarification, AskedReview, AskedAudit, AskedDispute, AskedChecks,
+		AskedMerge, AskedConflict, AskedIncomplete, AskedWait, AskedTimeout, AskedExpert, AskedExpansion,
 		AskedFile, AskedBudget, AskedBlocked, AskedRemediation, AskedBaseline, AskedUnchanged,
 		AskedRepeated, AskedFileSize, AskedRequest, AskedAgent, AskedSetup}
 }

@@ -127,7 +127,7 @@ func (b QuestionAnswered) applyTask(q *Question, w *Work, t *Task) {
 	if q.Kind == AskedRequest && w.BlockedFrom == signalbox.PhaseReadyForMerge {
 		t.reopenRequest(true)
 	}
-	if q.Kind == AskedRepeated {
+	if q.Kind == AskedRepeated || q.Kind == AskedDispute {
 		t.Rejected = signalbox.Hash{}
 	}
 	if b.Keep {

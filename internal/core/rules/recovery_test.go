@@ -120,6 +120,32 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// The question about failures says what happened in words. What is said to the next agent about
+// signals is not part of it.
+func TestQuestionAboutFailures(t *testing.T) {
+	const failed = "the developer on t1 failed 3 times in a row; the last time it "
+	for cause, want := range map[FailCause]string{
+		FailTimeout:   failed + "timed out: why. What should happen next?",
+		FailWorkspace: failed + "could not do its work: why. What should happen next?",
+		FailSignals:   failed + "sent no valid signal: why. What should happen next?",
+	} {
+		b := deliver(t, policy(), todo("t1"))
+		for range 3 {
+			a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+			if cause != FailSignals {
+				b.try(by(a, ReportFailure{Cause: cause, Detail: "why"}))
+				continue
+			}
+			for range 3 {
+				b.sayMore(a, "unknown", func(r *ReportSignal) { r.Fields.Advice = "why" })
+			}
+		}
+		if q := b.question("t1", AskedTimeout); q.Text != want {
+			t.Errorf("%s: question %q, want %q", cause, q.Text, want)
+		}
+	}
+}
+
 // Processes that are left need the human at once, however many failures are allowed: what they may
 // change cannot be trusted.
 func TestProcessesLeft(t *testing.T) {
@@ -128,9 +154,9 @@ func TestProcessesLeft(t *testing.T) {
 	const detail = "processes that it started did not end: 4711 (chain)"
 	d := b.try(by(a, ReportFailure{Cause: FailProcesses, Detail: detail}))
 	wantTypes(t, d, "AgentFailed t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
-	if q := b.question("t1", AskedTimeout); !strings.Contains(q.Text, "failed by processes_left: "+
-		detail) {
-		t.Errorf("question %+v", q)
+	want := "the developer on t1 left processes behind: " + detail + ". What should happen next?"
+	if q := b.question("t1", AskedTimeout); q.Text != want {
+		t.Errorf("question %q, want %q", q.Text, want)
 	}
 	b.wantNothing(signalbox.RoleDeveloper)
 	b.answer("t1", AskedTimeout, "try once more")
@@ -295,11 +321,11 @@ func TestBaseline(t *testing.T) {
 	b.answer("B-1", AskedBaseline, "accept")
 	b.ready("t1")
 	d := b.checked(b.dispatch(signalbox.RoleCI), "lint", "vet")
-	wantTypes(t, d, "ChecksRan t1", "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
+	wantTypes(t, d, "ChecksRan t1", "FindingsRecorded t1", "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
 	wantBody(t, d, ReworkOrdered{Cause: "checks", Count: 1, Summary: "failing: vet on local"})
 	b.ready("t1")
 	d = b.checked(b.dispatch(signalbox.RoleCI), "lint")
-	wantTypes(t, d, "ChecksRan t1", "PhaseChanged t1", "LeaseReleased t1")
+	wantTypes(t, d, "ChecksRan t1", "FindingsRecorded t1", "PhaseChanged t1", "LeaseReleased t1")
 	b.wantPhase("t1", signalbox.PhaseReadyForReview)
 }
 

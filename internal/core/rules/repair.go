@@ -48,9 +48,9 @@ func (c CorrectClock) decide(d *decider) error {
 	return nil
 }
 
-// setBack sets the time of the ledger from a time that was ahead to the right one. What ends after
-// the wrong time was decided with the wrong clock, and keeps what was left of it; so does what
-// began after the right one.
+// setBack moves the time of the ledger from one that was ahead to the right one. An end after the
+// wrong time, or a start after the right time, was set with the wrong clock: it moves back by the
+// same amount, so that durations stay the same.
 func (s *State) setBack(from, to time.Time) {
 	s.time = to
 	ahead := from.Sub(to)

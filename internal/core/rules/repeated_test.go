@@ -8,8 +8,8 @@ import (
 	"signalbox"
 )
 
-// Work that comes back with the changes that were sent back reaches nobody who judges it. Its
-// developer is told twice; then the human is asked, and after an answer it is reviewed again.
+// Work that comes back with the changes that were sent back is not judged again. Its developer is
+// told twice; then the human is asked, and after an answer it is reviewed again.
 func TestRejectedWorkComesBackUnchanged(t *testing.T) {
 	change := func(n byte) func(*ReportChecks) {
 		return func(c *ReportChecks) { c.Change = signalbox.Hash{n} }

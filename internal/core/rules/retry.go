@@ -105,6 +105,8 @@ func (c Order) recordNote(d *decider, w *Work) {
 		d.record(w.ID, "", c.Actor,
 			ReworkOrdered{Cause: FindingHuman, Count: len(w.Task.Corrections) + 1,
 				Summary: shortenText(c.Note), Body: c.Body})
+		report{decider: d, w: w, holder: holder{actor: c.Actor}}.raise(FindingHuman, w.Task.Commit,
+			shortenText(c.Note))
 	default:
 		d.record(w.ID, "", c.Actor, MessageSent{Text: shortenText(c.Note),
 			Body: c.Body})

@@ -76,7 +76,7 @@ func TestRetryFromEveryPhase(t *testing.T) {
 				}
 				b.pastGates("t1", retryStep(from))
 				if !b.s.WaitsForApproval(b.work("t1")) {
-					t.Error("an approval of what was there before counts")
+					t.Error("an approval of the earlier work counts")
 				}
 			})
 		}

@@ -14,6 +14,9 @@ var scenarios = []scenario{
 	{"repaired", "Invalid events were removed. Then a clock was ten years ahead while work was claimed, and the time is set back.", repaired},
 	{"merge-train", "Four tasks are merged together: two pass, one fails, one waits. Their leases are renewed by heartbeats, and those of the next train expire.", mergeTrain},
 	{"delivery-light-path", "A task passes without an audit, one without a review and an audit, and one that changes what steers agents needs both.", lightPath},
+	{"delivery-findings", "Findings of critics and an auditor are fixed, disputed, found again and noted. Twice the auditor decides: only notes are left, and a finding is disputed.", findingsOfReviews},
+	{"delivery-added-tasks", "A task is added to a box without a plan, and one to the plan that is loaded then. The first is done before a third plan, of which the second becomes part.", addedTasks},
+	{"delivery-independence", "Agents of three vendors develop, review and audit a task. The developer reports another model than the policy says, and works once without an end of its turn.", independentJudges},
 }
 
 type scenario struct {
@@ -64,6 +67,53 @@ func lightPath(b *box) {
 	b.do(plan(2, todo("t1"), withReview(todo("t2"), ReviewChecks), todo("t3")))
 }
 
+func addedTasks(b *box) {
+	b.do(Configure{policy(), "op"})
+	one := added("fix the typo in README")
+	one.Task.Review = ReviewChecks
+	b.do(one)
+	b.checkCommit("B-1", sha("base1"), sha("base1"))
+	b.pass(time.Minute)
+	b.do(planOf("a.md", 1, todo("t1"), todo("t2")))
+	two := added("say it in the manual too", "t1")
+	two.Task.Files = []string{"manual.md"}
+	b.do(two)
+	b.do(planOf("a.md", 2, todo("t1")))
+	for range 2 {
+		a := b.dispatch(signalbox.RoleDeveloper)
+		b.say(a, "ready_for_review")
+		b.checkCommit(a.Work, sha(a.Work), sha("base1"))
+	}
+	b.merged(b.wantDispatch(signalbox.RoleMerger, "A-1"))
+	b.judged("t1")
+	b.merged(b.wantDispatch(signalbox.RoleMerger, "t1"))
+	b.do(planOf("b.md", 3, todo("t1")))
+	b.wantDispatch(signalbox.RoleDeveloper, "b.t1")
+	b.wantDispatch(signalbox.RoleDeveloper, "A-2")
+}
+
+func findingsOfReviews(b *box) {
+	b.do(Configure{policy(), "op"})
+	b.do(plan(1, todo("t1")))
+	b.checkCommit("B-1", sha("base1"), sha("base1"))
+	b.ready("t1")
+	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"), "test")
+	b.again(1)
+	b.critic("it panics", "use tabs")
+	b.pass(time.Minute)
+	b.again(2, "F2 fixed", "F3 disputed")
+	b.critic("F2", "F3", "note: a nit")
+	b.again(3, "F2 fixed", "F3 disputed")
+	b.critic("F3")
+	b.auditor("F3", "criterion 1 is not met")
+	b.answer("t1", AskedDispute, "tabs it is")
+	b.again(4, "F3 fixed", "F5 fixed")
+	b.critic("a new nit")
+	b.critic("a nit again")
+	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
+	b.merged(b.wantDispatch(signalbox.RoleMerger, "t1"))
+}
+
 func repaired(b *box) {
 	b.do(OpenWork{Work: "task-1", Phase: signalbox.PhaseImplementation, Actor: "op"})
 	b.do(RepairLedger{First: 3, Last: 4,
@@ -101,4 +151,18 @@ func mergeTrain(b *box) {
 	b.do(PrepareTrain{a.Session, sha("another tree"), merges})
 	b.pass(signalbox.DefaultLeaseTTL)
 	b.do(Expire{})
+}
+
+func independentJudges(b *box) {
+	b.do(Configure{vendors(IndependenceVendor, "claude", "codex", "gemini"), "op"})
+	b.do(plan(1, todo("t1")))
+	b.checkCommit("B-1", sha("base1"), sha("base1"))
+	a := b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.do(by(a, StartAgent{Agent: "claude"}))
+	b.do(by(a, Release{Work: "t1"}))
+	b.pass(time.Minute)
+	b.ends(b.wantAgent(signalbox.RoleDeveloper, "claude"), "ready_for_review", "opus-2")
+	b.checkCommit("t1", sha("one"), sha("base1"))
+	b.ends(b.wantAgent(signalbox.RoleCritic, "codex"), "review_passed", "")
+	b.ends(b.wantAgent(signalbox.RoleAuditor, "gemini"), "audit_passed", "")
 }

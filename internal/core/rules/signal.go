@@ -53,6 +53,8 @@ type SignalFields struct {
 	Keywords             []string
 	File                 string
 	Percent              int
+	// Findings are what a reviewer found, or what a developer replies to findings.
+	Findings []SaidFinding
 }
 
 // Cause is the reason why a developer could not finish.
@@ -97,8 +99,10 @@ type Turn struct {
 	Cap Cap
 	// Estimated means that the tokens in Spent are an estimate.
 	Estimated bool
-	// Model is the model that was used, "" if it is not known.
-	Model string
+	// Model is the model that was used, and Vendor whose it is, "" if that is not known.
+	Model, Vendor string
+	// Unchanged means that an author changed no file.
+	Unchanged bool
 	// Thread is the program's own session, if what it reports is for all turns of that.
 	Thread *Thread
 	// Messages are the sequences of the messages in its prompt. They are delivered if the turn
@@ -290,11 +294,17 @@ func (h report) release(reason string) {
 // dispatchCritic moves a task that the developer calls done to the checks. The critic comes after
 // they have passed.
 func (h report) dispatchCritic() {
+	h.reply()
 	h.move(signalbox.PhaseCIPending)
 	h.release(h.Signal)
 }
 
 func (h report) dispatchAuditor() {
+	if h.isDependent() {
+		h.release(releasedDependent)
+		return
+	}
+	h = h.resolve(ReworkReview, ReworkReview)
 	h.move(signalbox.PhaseReadyForMerge)
 	h.w = withPhase(h.w, signalbox.PhaseReadyForMerge)
 	h.skipGates()
@@ -302,28 +312,30 @@ func (h report) dispatchAuditor() {
 }
 
 func (h report) dispatchDeveloperRework() {
-	counts, limits := h.w.Task.Counts, h.s.run.Policy.Limits
 	if h.Signal == signalbox.NameReviewFailed {
-		h.rework(ReworkReview, counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary,
-			h.Body)
+		h.reviewFailed()
 	} else {
-		h.rework(ReworkAudit, counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary,
-			h.Body)
+		h.auditFailed()
 	}
 	h.release(h.Signal)
 }
 
-// rework sends work back to the developers, and asks the human when the limit is reached.
-func (h report) rework(cause string, count, limit int, kind QuestionKind,
-	summary string, body signalbox.Hash) {
+// rework sends work back to the developers, and asks the human when the limit is reached. failed is
+// how often it failed, and table what is open, if that is more than the summary says.
+func (h report) rework(cause string, count, limit int, kind QuestionKind, summary string,
+	body signalbox.Hash, failed int, table string) {
 	h.note(ReworkOrdered{Cause: cause, Count: count, Summary: sanitize(summary, maxText),
 		Body: body})
 	h.move(signalbox.PhaseImplementation)
 	if count >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
-		text := fmt.Sprintf("%s failed %s", cause, times(count))
-		if summary = strings.TrimRight(sanitize(strings.TrimPrefix(summary, failingPrefix), 1000),
-			". \n"); summary != "" {
+		text := fmt.Sprintf("%s failed %s", cause, times(failed))
+		summary = strings.TrimRight(sanitize(strings.TrimPrefix(summary, failingPrefix), 1000),
+			". \n")
+		switch {
+		case table != "":
+			text += ". Open findings: " + table
+		case summary != "":
 			text += ": " + summary
 		}
 		h.block(kind, body, "%s. What should happen next?", text)
@@ -343,6 +355,11 @@ func times(n int) string {
 
 // markComplete requests the merge. A shared workspace needs none, so the work is complete.
 func (h report) markComplete() {
+	if h.isDependent() {
+		h.release(releasedDependent)
+		return
+	}
+	h = h.resolve(ReworkAudit, ReworkReview, ReworkAudit, ReworkRequest, FindingHuman)
 	if h.s.run.Policy.Shared {
 		h.complete()
 		return

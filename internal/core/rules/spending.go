@@ -173,7 +173,7 @@ func (s *State) Allowance(work string, role signalbox.Role, now time.Time) (left
 	return left, report
 }
 
-// tighten lowers the amount to what is left, at least 1, if there is a limit. An amount or a limit
+// tighten lowers the amount to the rest of the limit, or to 1 if less is left. An amount or a limit
 // of zero means no limit.
 func tighten[T ~int64](amount *T, limit, left T) {
 	if left = max(left, 1); limit > 0 && (*amount == 0 || left < *amount) {

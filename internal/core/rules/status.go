@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ type Status struct {
 	// Reasons say what each unfinished task waits for, if nothing can continue.
 	Reasons []string
 	// RunCancelled means that the operator cancelled the whole run, and RunPaused that the whole
-	// run or a role of it is paused.
+	// run, or one of its roles, is paused.
 	RunCancelled bool
 	RunPaused    bool
 	// Paused are the unfinished tasks that are paused.
@@ -135,10 +136,10 @@ func (s *State) anyLimited(now time.Time) bool {
 			return true
 		}
 		for i := range s.ready[n].all() {
-			if s.waitsForLimit(role, s.works[i].Task.Expert, now) {
+			if s.waitsForLimit(role, s.works[i], now) {
 				return true
 			}
-			if role != signalbox.RoleExpert { // others have the same agents for all work
+			if s.sameAgents(role) {
 				break
 			}
 		}
@@ -321,7 +322,7 @@ func (s *State) ownReason(w *Work, open []string) string {
 	case len(open) > 0:
 		return "waits for " + strings.Join(open, ", ")
 	}
-	if other := s.outsideReason(w); other != "" {
+	if other := cmp.Or(s.outsideReason(w), s.LackOfJudge(w)); other != "" {
 		return "waits for " + other
 	}
 	return "waits in " + string(w.Phase) + " for " + roleInWords(w.claimableBy())

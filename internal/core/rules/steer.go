@@ -42,6 +42,8 @@ func (c Rework) decide(d *decider) error {
 		d.answer.Commit, ordered.Commit = w.Task.Commit, w.Task.Commit
 	}
 	d.answer.Seq = d.record(w.ID, "", c.Actor, ordered)
+	report{decider: d, w: w, holder: holder{actor: c.Actor}}.raise(FindingHuman, w.Task.Commit,
+		shortenText(c.Text))
 	if lease != nil {
 		d.record(w.ID, lease.Session, c.Actor, LeaseReleased{lease.Epoch, ReleasedForRework})
 	}
@@ -121,9 +123,10 @@ func (m Message) IsFor(role signalbox.Role) bool { return m.Role == "" || m.Role
 // It moves nothing. Answer.Role is the role, "" if it is for the next agent of any.
 type Tell struct {
 	Work string
-	// Role is whom the words are for. "" means whoever works on it now, or else its author.
+	// Role is the role that the message is for. "" means the agent that works on it now, or else
+	// its author.
 	Role signalbox.Role
-	// Now interrupts the agent at work, if it is of the role: it reads the words and continues.
+	// Now interrupts the agent at work if it has that role: it reads the message and continues.
 	Now bool
 	// Text is the message, and Body the blob with it if it is long; see LongText.
 	Text  string

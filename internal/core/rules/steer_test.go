@@ -196,7 +196,7 @@ func TestReject(t *testing.T) {
 	b := deliver(t, approving(), todo("t1"))
 	b.toApproval("t1")
 	d := b.try(Rework{Work: "t1", Text: "wrong colour", Actor: "ann", Reject: true})
-	wantTypes(t, d, "ReworkOrdered t1", "PhaseChanged t1")
+	wantTypes(t, d, "ReworkOrdered t1", "FindingsRecorded t1", "PhaseChanged t1")
 	wantBody(t, d, ReworkOrdered{Cause: FindingHuman, Count: 1, Summary: "wrong colour",
 		Commit: sha("c0ffee")})
 	if d.Answer.Commit != sha("c0ffee") || d.Events[0].Actor != "ann" {
@@ -323,7 +323,7 @@ func TestMessages(t *testing.T) {
 	if m := b.work("t1").Task.Messages[0]; m.Actor != "ann" || m.Text == "" {
 		t.Errorf("message %+v", m)
 	}
-	b.do(Rework{Work: "t1", Text: "anew", Actor: "ann"})
+	b.do(Rework{Work: "t1", Text: "start over", Actor: "ann"})
 	b.refuses(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{four}}, signalbox.CodeConflict)
 	pending(four)
 }
@@ -411,7 +411,7 @@ func TestTellNow(t *testing.T) {
 		return a.Now
 	}
 	if tell("") {
-		t.Error("nobody is at work")
+		t.Error("no agent is at work")
 	}
 	b.starts(signalbox.RoleDeveloper)
 	if !tell("") || tell(signalbox.RoleCritic) {

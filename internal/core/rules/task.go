@@ -51,6 +51,8 @@ type TaskPlan struct {
 	// another. See Work.Name.
 	Plan string `json:"plan,omitempty"`
 	Name string `json:"name,omitempty"`
+	// Added means that a human added the task to the plan. LoadPlan leaves it alone.
+	Added bool `json:"added,omitempty"`
 	// Specification is the business analyst's specification of the task.
 	Specification signalbox.Hash `json:"specification,omitzero"`
 }
@@ -62,9 +64,14 @@ type Gates struct {
 	Audited  bool `json:"audited,omitempty"`
 	// Skipped are the gates that it passed without a verdict, because the plan says so.
 	Skipped []string `json:"skipped,omitempty"`
+	// Judgement is what followed from a failed review that did not send the work back.
+	Judgement Judgement `json:"judgement,omitempty"`
 	// Approved means that a human approved the merge.
 	Approved bool `json:"approved,omitempty"`
 }
+
+// reviewed reports whether the review is over: it passed, or the auditor decides instead.
+func (g *Gates) reviewed() bool { return g.Reviewed || g.Judgement == JudgeAudit }
 
 // CheckResult is what the checks last found.
 type CheckResult struct {
@@ -105,6 +112,8 @@ type BranchState struct {
 	KeepLarge bool `json:"keep_large,omitempty"`
 	// Steering are the files with which Commit changes what steers agents.
 	Steering []string `json:"steering,omitempty"`
+	// EditsPlan means that Commit changes a plan file.
+	EditsPlan bool `json:"edits_plan,omitempty"`
 }
 
 // TaskUsage is how often agents were started and failed, and what they have used.
@@ -130,6 +139,14 @@ type Briefing struct {
 	Advice   []Advice  `json:"advice,omitempty"`
 	Overlaps []string  `json:"overlaps,omitempty"`
 	Context  string    `json:"context,omitempty"`
+	// Raised are all findings ever, with what became of them. ReviewedAt and AuditedAt are the
+	// commits that a critic and an auditor last did not pass, Blocking is how many findings of the
+	// critic that was for, and Disputing means that the developer disputes some of them.
+	Raised     []TaskFinding `json:"raised,omitempty"`
+	ReviewedAt string        `json:"reviewed_at,omitempty"`
+	AuditedAt  string        `json:"audited_at,omitempty"`
+	Blocking   int           `json:"blocking,omitempty"`
+	Disputing  bool          `json:"disputing,omitempty"`
 	// Corrections are all findings with which the human sent the work back, and Messages the words
 	// of the human that no agent has got yet.
 	Corrections []Finding `json:"corrections,omitempty"`
@@ -155,6 +172,10 @@ type Stops struct {
 type AgentAtWork struct {
 	// Agent is the agent that the holder of the lease runs, if the policy names agents.
 	Agent string `json:"agent,omitempty"`
+	// DoneBy are the agents that wrote and judged the work, the last one last. Writing is an author
+	// whose turn has not ended.
+	DoneBy  []DoneBy    `json:"done_by,omitempty"`
+	Writing *AgentModel `json:"writing,omitempty"`
 	// Conversation is the last session of an agent program, if it can be resumed after an
 	// interruption.
 	Conversation *Conversation `json:"conversation,omitempty"`
@@ -193,6 +214,7 @@ type SavedWork struct {
 // Counts is how often something went wrong since the human last intervened.
 type Counts struct {
 	Reviews        int `json:"reviews,omitempty"`
+	Rounds         int `json:"rounds,omitempty"`
 	Audits         int `json:"audits,omitempty"`
 	Checks         int `json:"checks,omitempty"`
 	Merges         int `json:"merges,omitempty"`

@@ -13,7 +13,7 @@ import (
 // result, and moves the base there. Each task has a merge commit and the events of its own, as if
 // it were merged alone; Train says that it was not.
 
-// Train says which train a merge belongs to. A task that is merged alone has none.
+// Train identifies the train that a merge belongs to. A task that is merged alone has none.
 type Train struct {
 	// ID is the epoch of the lease under which the first task of the train is merged.
 	ID uint64 `json:"id"`
@@ -230,8 +230,10 @@ func (c ReportTrain) decide(d *decider) error {
 // refuseMerge sends a task back that cannot be merged.
 func (h report) refuseMerge(why string, body signalbox.Hash) {
 	h.Body = body
-	h.rework(ReworkMerge, h.w.Task.Counts.Merges+1, h.s.run.Policy.Limits.Merges, AskedMerge, why,
-		body)
+	count := h.w.Task.Counts.Merges + 1
+	h.raise(ReworkMerge, h.w.Task.Commit, "it could not be merged: "+why)
+	h.rework(ReworkMerge, count, h.s.run.Policy.Limits.Merges, AskedMerge, why,
+		body, count, "")
 }
 
 // checkPrepared refuses a report of a merge other than the one that was prepared.

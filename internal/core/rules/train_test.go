@@ -150,7 +150,7 @@ func TestTrainOutcomes(t *testing.T) {
 		Failed: merges[2].Epoch, Refusal: "it fails: test", Body: signalbox.Hash{9},
 		Waiting: []uint64{merges[3].Epoch}})
 	wantTypes(t, d, "Merged t1", "PhaseChanged t1", "LeaseReleased t1", "Merged t2",
-		"PhaseChanged t2", "LeaseReleased t2", "ReworkOrdered t3", "PhaseChanged t3",
+		"PhaseChanged t2", "LeaseReleased t2", "FindingsRecorded t3", "ReworkOrdered t3", "PhaseChanged t3",
 		"LeaseReleased t3", "LeaseReleased t4")
 	wantBody(t, d, ReworkOrdered{Cause: ReworkMerge, Count: 1, Summary: "it fails: test",
 		Body: signalbox.Hash{9}})

@@ -40,6 +40,7 @@ func (b AgentStarted) fault(s *State, e *signalbox.Event) string { return s.held
 
 func (b AgentStarted) apply(s *State, e *signalbox.Event) {
 	s.openWindow(e.Time)
+	s.noteAuthor(e.Work)
 	s.changeTask(e.Work, func(w *Work, t *Task) {
 		t.Starts, t.Running = incremented(t.Starts, w.Lease.Role), Spent{}
 		if t.Agent != "" {
@@ -86,7 +87,7 @@ type AgentTurnEnded struct {
 	// what is checked if the turn reports the work as ready, wherever the branch is by then.
 	Commit string `json:"commit,omitempty"`
 	// Interrupted means that signalbox ended the agent because the run was stopped, or because of
-	// Cap.
+	// Cap, or that its service refused to serve it.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// Cap is the limit of spending that made signalbox end the agent.
 	Cap Cap `json:"cap,omitempty"`
@@ -106,6 +107,10 @@ type AgentTurnEnded struct {
 	// Continues is true if the session of the program can be resumed when the work comes back to
 	// its author.
 	Continues bool `json:"continues,omitempty"`
+	// Vendor is the vendor of the model, absent if it is not known.
+	Vendor string `json:"vendor,omitempty"`
+	// Wrote is true if the agent is an author of the work: it changed files, or handed them in.
+	Wrote bool `json:"wrote,omitempty"`
 }
 
 func (b AgentTurnEnded) fault(s *State, e *signalbox.Event) string {
@@ -127,6 +132,7 @@ func (b AgentTurnEnded) apply(s *State, e *signalbox.Event) {
 			t.Saved = &SavedWork{b.Commit, b.Epoch}
 		}
 	})
+	s.noteModel(e.Work, b)
 }
 
 func (b AgentTurnEnded) describe(d *Describer, e *signalbox.Event) (text, detail string) {
@@ -149,8 +155,7 @@ type Thread struct {
 	Output int64  `json:"output"`
 }
 
-// AgentSpent records what the running turn of an agent has used so far, if that is limited. The
-// turn's end replaces it.
+// AgentSpent records what the running turn of an agent has used so far. The turn's end replaces it.
 type AgentSpent struct {
 	Epoch     uint64 `json:"epoch"`
 	Spent     Spent  `json:"spent"`
@@ -280,7 +285,7 @@ func (c FailCause) how() string {
 	case FailStart:
 		return "could not start"
 	case FailWorkspace:
-		return "could not get a workspace"
+		return "could not do its work"
 	case FailSignals:
 		return "sent no valid signal"
 	case FailProcesses:

@@ -73,7 +73,7 @@ func (b PhaseChanged) plannedFault(w *Work) string {
 	case b.To == signalbox.PhaseReadyForMerge && t.Kind == KindTask && !t.Checked:
 		return "the checks did not pass"
 	case b.To == signalbox.PhaseCompleted && t.Kind == KindTask && !declared &&
-		!(t.Checked && t.Reviewed && t.Audited):
+		!(t.Checked && t.reviewed() && t.Audited):
 		return "it did not pass its checks, its review and its audit"
 	case b.To == signalbox.PhaseCompleted && t.Kind == KindBaseline &&
 		w.Phase == signalbox.PhaseBlocked && len(t.Failing) > 0:

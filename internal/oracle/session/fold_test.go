@@ -29,7 +29,7 @@ func TestLast(t *testing.T) {
 	want := QuestionState{Number: 1, Text: all[0].Text, Class: "code", Runs: 2, Run: "O-1.1.2",
 		Journal: "1-2.journal"}
 	if diff := cmp.Diff(want, Last(again)); diff != "" {
-		t.Errorf("begun again (-want +got):\n%s", diff)
+		t.Errorf("restarted (-want +got):\n%s", diff)
 	}
 	next := append(again, Entry{Kind: Question, Question: 2, Text: "And?", Class: "research"})
 	if diff := cmp.Diff(QuestionState{Number: 2, Text: "And?", Class: "research"},

@@ -123,7 +123,7 @@ func TestCommandEnvironment(t *testing.T) {
 	}
 	if got := sh(t.Context(), Command{Line: line}, "", ""); strings.Contains(got.Text,
 		"SIGNALBOX_SESSION") {
-		t.Errorf("a call without a key is of a session: %s", got.Text)
+		t.Errorf("a call without a key has a session: %s", got.Text)
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must.Succeed(t, err)

@@ -56,9 +56,9 @@ func compile(query string) (*matcher, error) {
 // text.
 const maxNeedles = 8
 
-// needlesOf returns texts in lower case of which every match of an expression contains at least
-// one, or nil if there are none. They make a search for an expression nearly as fast as one for a
-// text.
+// needlesOf returns texts in lower case. Every match of the expression contains at least one of
+// them; without such texts the result is nil. They make a search for an expression nearly as fast
+// as one for a text.
 func needlesOf(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:

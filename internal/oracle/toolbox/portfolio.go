@@ -69,7 +69,7 @@ type harvestInput struct {
 func SuggestTaxLossHarvest(p Portfolio) Tool {
 	return Tool{
 		Name:        "suggest_tax_loss_harvest",
-		Description: "Finds open lots that could be sold at a loss for taxes, how much of the loss would be deductible, and which sales would be wash sales (US federal rules). Not tax advice.",
+		Description: "Finds open lots that could be sold at a loss for taxes: how much is clean today or later, what wash sales disallow, which losses are lost for good, and what you must not buy until when (US federal rules). Not tax advice.",
 		Kind:        prompt.PortfolioTool,
 		Schema: json.RawMessage(`{"type":"object","properties":{` +
 			`"min_loss":{"type":"number","minimum":0,"maximum":1e15,"description":"Minimum loss of a lot."},` +

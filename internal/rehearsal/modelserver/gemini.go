@@ -3,6 +3,7 @@ package modelserver
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 )
@@ -62,7 +63,7 @@ func (gemini) failure(f *refusal, _ string) any {
 	if f.retryAfter > 0 {
 		body.Details = append(body.Details,
 			geminiDetail{Type: "type.googleapis.com/google.rpc.RetryInfo",
-				RetryDelay: f.retryAfter.String()})
+				RetryDelay: fmt.Sprintf("%gs", f.retryAfter.Seconds())})
 	}
 	return map[string]geminiErrorBody{"error": body}
 }

@@ -336,12 +336,12 @@ func TestRecord(t *testing.T) {
 			req.Header.Get("X-Plain") != "seen" || !strings.Contains(req.Path, "x=1") {
 			t.Errorf("%s: %s", protocol, all)
 		}
-		result := Result{ID: "c1", Text: "found"}
+		result, input := Result{ID: "c1", Text: "found"}, 12 // 45 bytes
 		if protocol == "gemini" {
-			result = Result{ID: "c1", Name: "look", Text: `{"output":"found"}`}
+			result, input = Result{ID: "c1", Name: "look", Text: `{"output":"found"}`}, 15
 		}
 		want := Request{Number: 1, Protocol: protocol, Method: "POST", Model: "m", System: "sys", Conversation: "1",
-			Outcome: "conversations[0].turns[0]", Status: 200,
+			Outcome: "conversations[0].turns[0]", Status: 200, Usage: Usage{Input: input, Output: 1},
 			Messages: []Message{{Role: RoleUser, Text: "hi"},
 				{Role: RoleAssistant, Text: "so", Calls: []MadeCall{{"c1", "look", `{"a":1}`}}},
 				{Role: RoleTool, Results: []Result{result}}},

@@ -38,6 +38,8 @@ type Request struct {
 	// Status is the HTTP status, 200 even if the connection was cut before it was sent. It is zero
 	// while the request is in progress.
 	Status int
+	// Usage is the token count of the answer, zero if it was refused.
+	Usage Usage
 
 	usageAsked bool
 }

@@ -50,6 +50,7 @@ type logLine struct {
 	Model        string          `json:"model,omitempty"`
 	Stream       bool            `json:"stream,omitempty"`
 	Tools        []string        `json:"tools,omitempty"`
+	Usage        Usage           `json:"usage,omitzero"`
 	Body         json.RawMessage `json:"body,omitempty"`
 }
 
@@ -58,7 +59,7 @@ func (r *Request) AppendLogLine(dst []byte) ([]byte, error) {
 	line := logLine{Number: r.Number, Protocol: r.Protocol, Method: r.Method, Path: r.Path,
 		UserAgent: r.Header.Get("User-Agent"),
 		Status:    r.Status, Outcome: r.Outcome, Conversation: r.Conversation, Model: r.Model,
-		Stream: r.Stream, Body: r.Body}
+		Stream: r.Stream, Usage: r.Usage, Body: r.Body}
 	for _, tool := range r.Tools {
 		line.Tools = append(line.Tools, tool.Name)
 	}

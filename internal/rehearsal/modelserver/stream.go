@@ -70,6 +70,9 @@ type sender struct {
 // http.ErrAbortHandler, which makes the HTTP server close the connection.
 func (p *sender) run() bool {
 	a := newAnswer(p.claim.turn, p.req, p.server.opts.Now().Unix())
+	p.server.mu.Lock()
+	p.req.Usage = a.usage
+	p.server.mu.Unlock()
 	if !p.wait(time.Duration(p.claim.turn.Delay)) {
 		return false
 	}

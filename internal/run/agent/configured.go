@@ -73,11 +73,15 @@ func mergeEnv(a, b map[string]string) map[string]string {
 
 // CheckCommand reports whether the command of a configured agent can be started here.
 func CheckCommand(c *config.Config, a config.Agent, command Command) error {
+	return inSandbox(c, a, command).Check()
+}
+
+// inSandbox returns the command with the variable that its sandbox adds when it is started.
+func inSandbox(c *config.Config, a config.Agent, command Command) Command {
 	if contain.SetsInSandbox(a, c.SandboxOf(a.Sandbox).Mode) {
-		// as it will be started
 		command.Env = mergeEnv(command.Env, map[string]string{contain.InSandbox: "1"})
 	}
-	return command.Check()
+	return command
 }
 
 // Fault is why a configured agent cannot be started here.

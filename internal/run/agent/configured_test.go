@@ -119,6 +119,21 @@ func TestCheckCommandOfClaudeAsRoot(t *testing.T) {
 	}
 }
 
+// In the sandbox of the default configuration Claude Code runs as root too, so init names it.
+func TestInstalledClaudeAsRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir()
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "claude"), nil, 0o700))
+	t.Setenv("PATH", dir)
+	t.Setenv("IS_SANDBOX", "")
+	t.Setenv("CLAUDE_CODE_BUBBLEWRAP", "")
+	if found := Installed(); len(found) != 1 || found[0].Name != "claude" {
+		t.Errorf("installed: %+v, want claude", found)
+	}
+}
+
 // CheckRoles finds a missing program before anything is started.
 func TestCheckRoles(t *testing.T) {
 	c, err := config.Parse([]byte(`agents:

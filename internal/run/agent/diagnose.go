@@ -78,7 +78,9 @@ var errorPatterns = map[signalbox.Format][]errorPattern{
 		matching("", `(?:^\[API Error: |^)\{"error":\{.*"code": ?(\d{3})\b`),
 		matching("", `^\[API Error: .*\bstatus: (\d{3})\b`),
 		matching(TroubleLimit,
-			`(?i)exhausted your (?:daily )?(?:capacity|quota)|quota exceeded|RESOURCE_EXHAUSTED`),
+			`(?i)exhausted your (?:daily )?(?:capacity|quota)|quota exceeded|RESOURCE_EXHAUSTED|`+
+				// it adds this to every 429, and leaves the status out
+				`Please wait and try again later\. To increase your limits`),
 		matching(TroubleServer, connectionErrors),
 	},
 	signalbox.FormatOpencode: {
@@ -113,6 +115,15 @@ func Diagnose(format signalbox.Format, status int, message string) Trouble {
 		}
 	}
 	return ""
+}
+
+// StatusOfExit returns the HTTP status with which a program of a format has failed, 0 if its exit
+// status does not tell. gemini exits with its last eight bits.
+func StatusOfExit(format signalbox.Format, exit int) int {
+	if format == signalbox.FormatGemini && exit >= 400-256 && exit < 256 {
+		return exit + 256
+	}
+	return 0
 }
 
 // troubleOf returns what an HTTP status means, "" if it may be about the request.

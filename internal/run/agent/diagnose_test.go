@@ -39,6 +39,17 @@ func TestDiagnoseRealPrograms(t *testing.T) {
 	}
 }
 
+func TestStatusOfExit(t *testing.T) {
+	for exit, want := range map[int]int{0: 0, 1: 0, 143: 0, 144: 400, 145: 401, 173: 429, 247: 503} {
+		if got := StatusOfExit(signalbox.FormatGemini, exit); got != want {
+			t.Errorf("%d is %d, want %d", exit, got, want)
+		}
+	}
+	if got := StatusOfExit(signalbox.FormatCodex, 173); got != 0 {
+		t.Errorf("of codex: %d", got)
+	}
+}
+
 func TestDiagnose(t *testing.T) {
 	for _, tt := range []struct {
 		format  signalbox.Format
@@ -64,6 +75,9 @@ func TestDiagnose(t *testing.T) {
 			"You exceeded your current quota, please check your plan and billing details.",
 			TroubleCredit},
 		{signalbox.FormatOpencode, 429, "Rate limit reached", TroubleLimit},
+		{signalbox.FormatGemini, 0, "[API Error: Slow down] Please wait and try again later. " +
+			"To increase your limits, request a quota increase through AI Studio, or switch to " +
+			"another /auth method", TroubleLimit},
 		{signalbox.FormatGemini, 429,
 			"You exceeded your current quota, please check your plan and billing details.",
 			TroubleLimit},

@@ -200,28 +200,46 @@ func geminiHome() (string, error) {
 // Presets returns the names of the known agent programs.
 func Presets() []string { return []string{"claude", "codex", "gemini", "opencode"} }
 
-// Instead returns what to write to use another agent program, one that is installed here, or "" if
-// none is. A program with a login comes first.
-func Instead(program string) string {
-	host, found := contain.ThisHost(), ""
+// Installation is an agent program that is installed here.
+type Installation struct {
+	Name string
+	// NoLogin is what to do about its missing login or key, "" if none is missing as far as can be
+	// seen.
+	NoLogin string
+}
+
+// Installed returns the agent programs that are installed here and can be started with the default
+// configuration, which enforces the sandbox. It starts none of them. Those without a missing login
+// come first.
+func Installed() (found []Installation) {
+	host, defaults := contain.ThisHost(), config.Default()
 	for _, name := range Presets() {
 		command, _ := Preset(name)
+		preset := config.Agent{Preset: name}
+		command = inSandbox(defaults, preset, command)
 		env := command.environ(process.Environ())
-		if _, err := process.Find(name, "", env); err != nil || name == filepath.Base(program) ||
+		if _, err := process.Find(name, "", env); err != nil ||
 			command.checkRoot(os.Geteuid(), env) != nil {
 			continue
 		}
-		if host.MissingLogin(config.Agent{Preset: name}) == "" {
-			found = name
-			break
+		found = append(found, Installation{name, host.MissingLogin(preset)})
+	}
+	slices.SortStableFunc(found, func(a, b Installation) int {
+		return cmp.Compare(min(len(a.NoLogin), 1), min(len(b.NoLogin), 1))
+	})
+	return found
+}
+
+// Instead returns what to write to use another agent program, one that is installed here, or "" if
+// none is. A program with a login comes first.
+func Instead(program string) string {
+	for _, found := range Installed() {
+		if found.Name != filepath.Base(program) {
+			return fmt.Sprintf("write agent: %s in %s, because %[1]s is installed", found.Name,
+				".signalbox/"+config.FileName)
 		}
-		found = cmp.Or(found, name)
 	}
-	if found == "" {
-		return ""
-	}
-	return fmt.Sprintf("write agent: %s in %s, because %[1]s is installed", found,
-		".signalbox/"+config.FileName)
+	return ""
 }
 
 // InstallCommand returns the command that installs a known agent program, or "".

@@ -427,7 +427,7 @@ func WorkLock(dir, work string) string {
 }
 
 // TryLockWork locks a task against other processes of this machine until the result is closed. It
-// returns nil if one of them is working on it.
+// returns nil if another process is working on it.
 func TryLockWork(dir, work string) (io.Closer, error) {
 	name := WorkLock(dir, work)
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

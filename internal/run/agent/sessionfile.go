@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"io/fs"
@@ -29,17 +30,11 @@ type stateFolder struct {
 	left int    // names that may still be looked at
 }
 
-func (f *SessionFiles) openFolder() (*stateFolder, error) {
+// openFolder opens a state folder by its name in a folder that the program cannot replace.
+func openFolder(in, name string) (*stateFolder, error) {
 	// The dot makes the system refuse what is not a folder, such as a pipe, before it opens it.
-	dir, dot := f.Dir, string(filepath.Separator)+"."
-	if !f.Private {
-		root, err := os.OpenRoot(dir + dot)
-		return &stateFolder{root, ".", maxSessionEntries}, err
-	}
-	// The program can replace the folder itself, so it is opened below the one that contains it,
-	// for each name.
-	root, err := os.OpenRoot(filepath.Dir(dir) + dot)
-	return &stateFolder{root, filepath.Base(dir), maxSessionEntries}, err
+	root, err := os.OpenRoot(in + string(filepath.Separator) + ".")
+	return &stateFolder{root, name, maxSessionEntries}, err
 }
 
 // open opens a regular file.
@@ -90,4 +85,33 @@ func (d *stateFolder) find(dir string, patterns []string, use func(name string) 
 // limited returns a reader of the rest of a file as it is now, within maxSessionFile.
 func limited(file *os.File, info fs.FileInfo, offset int64) io.Reader {
 	return io.LimitReader(file, min(info.Size()-offset, maxSessionFile))
+}
+
+// newLines reads the lines that were added to a file since the last time. The zero value begins at
+// its start.
+type newLines struct {
+	offset   int64 // up to which the file was read
+	skipping bool  // the line at offset is too long
+}
+
+// read calls use with each new line that is complete and not too long.
+func (l *newLines) read(file *os.File, info fs.FileInfo, use func(line []byte)) {
+	if _, err := file.Seek(l.offset, io.SeekStart); err != nil {
+		return
+	}
+	r := bufio.NewReaderSize(limited(file, info, l.offset), maxSessionLine)
+	for {
+		line, err := r.ReadSlice('\n')
+		tooLong := l.skipping || err == bufio.ErrBufferFull
+		if err != nil && !tooLong { // the last line is not complete
+			return
+		}
+		l.offset, l.skipping = l.offset+int64(len(line)), err != nil
+		if err != nil && err != bufio.ErrBufferFull {
+			return
+		}
+		if !tooLong {
+			use(line)
+		}
+	}
 }

@@ -67,8 +67,7 @@ func TestReplacedSessionFiles(t *testing.T) {
 	}
 }
 
-// A line that is too long is skipped, in several readings if it is very long. Nothing of it is
-// kept.
+// A line that is too long is skipped, over several reads if it is very long. No part is kept.
 func TestLongLineOfASession(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "sessions", "2026", "11", "16", "rollout-x-"+thread+".jsonl")
@@ -79,13 +78,13 @@ func TestLongLineOfASession(t *testing.T) {
 	if got, ok := f.Read(thread); !ok || got.Usage != usage(500, 120, 60) {
 		t.Errorf("%+v %t", got, ok)
 	}
-	size := f.offset + maxSessionFile + maxSessionLine
+	size := f.lines.offset + maxSessionFile + maxSessionLine
 	if err := os.Truncate(name, size); err != nil { // it grows by a line without an end
 		t.Fatal(err)
 	}
-	before := f.offset
-	if f.Read(thread); f.offset != before+maxSessionFile {
-		t.Errorf("it read %d bytes at once", f.offset-before)
+	before := f.lines.offset
+	if f.Read(thread); f.lines.offset != before+maxSessionFile {
+		t.Errorf("it read %d bytes at once", f.lines.offset-before)
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 	must.Succeed(t, err)

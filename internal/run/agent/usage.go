@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
@@ -29,11 +28,11 @@ type SessionFiles struct {
 	// Since is when the program was started. What was used before it does not count.
 	Since time.Time
 
-	path     string    // of the session in Dir, once it is found
-	offset   int64     // up to which the file of codex was read
-	skipping bool      // the line at offset is too long
-	read     time.Time // the modification time of what was read
-	state    sessionState
+	path  string    // of the session in Dir, once it is found
+	lines newLines  // of the file of codex
+	size  int64     // of the file of gemini when it was read
+	read  time.Time // its modification time then
+	state sessionState
 }
 
 // sessionState is what a file says so far.
@@ -71,6 +70,11 @@ func StateDir(format signalbox.Format, env []string) string {
 		return home("HOME", ".codex")
 	case signalbox.FormatGemini:
 		return home("GEMINI_CLI_HOME", ".gemini")
+	case signalbox.FormatOpencode:
+		if dir := process.Getenv(env, "XDG_DATA_HOME"); filepath.IsAbs(dir) {
+			return filepath.Join(dir, "opencode")
+		}
+		return home("HOME", filepath.Join(".local", "share", "opencode"))
 	}
 	return ""
 }
@@ -81,7 +85,11 @@ func (f *SessionFiles) Read(session string) (u SessionUsage, ok bool) {
 	if f.Dir == "" || session == "" || strings.ContainsAny(session, `/\*?[`) {
 		return u, false
 	}
-	folder, err := f.openFolder()
+	in, name := f.Dir, "."
+	if f.Private { // the program can replace it
+		in, name = filepath.Dir(f.Dir), filepath.Base(f.Dir)
+	}
+	folder, err := openFolder(in, name)
 	if err != nil {
 		return u, false
 	}
@@ -157,28 +165,14 @@ type codexLine struct {
 
 // readCodex reads the lines that were added since the last time.
 func (f *SessionFiles) readCodex(file *os.File, info fs.FileInfo, session string) {
-	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
-		return
-	}
-	r := bufio.NewReaderSize(limited(file, info, f.offset), maxSessionLine)
-	for {
-		line, err := r.ReadSlice('\n')
-		tooLong := f.skipping || err == bufio.ErrBufferFull
-		if err != nil && !tooLong { // the last line is not complete
-			return
-		}
-		f.offset, f.skipping = f.offset+int64(len(line)), err != nil
-		switch {
-		case err != nil && err != bufio.ErrBufferFull:
-			return
-		case tooLong:
+	f.lines.read(file, info, func(line []byte) {
 		// Most lines say nothing about usage.
-		case bytes.Contains(line, []byte(`"token_count"`)),
-			bytes.Contains(line, []byte(`"session_meta"`)),
-			bytes.Contains(line, []byte(`"turn_context"`)):
+		if bytes.Contains(line, []byte(`"token_count"`)) ||
+			bytes.Contains(line, []byte(`"session_meta"`)) ||
+			bytes.Contains(line, []byte(`"turn_context"`)) {
 			f.addCodexLine(line, session)
 		}
-	}
+	})
 }
 
 func (f *SessionFiles) addCodexLine(text []byte, session string) {
@@ -227,7 +221,7 @@ type geminiMessage struct {
 
 // readGemini reads the file again if it has changed. It is one object, or one on each line.
 func (f *SessionFiles) readGemini(file *os.File, info fs.FileInfo, session string) {
-	if info.ModTime().Equal(f.read) && info.Size() == f.offset || info.Size() > maxSessionFile {
+	if info.ModTime().Equal(f.read) && info.Size() == f.size || info.Size() > maxSessionFile {
 		return
 	}
 	state, messages := sessionState{}, map[string]signalbox.Usage{}
@@ -269,7 +263,7 @@ func (f *SessionFiles) readGemini(file *os.File, info fs.FileInfo, session strin
 	state.total = signalbox.Usage{InputTokens: state.total.InputTokens + b.InputTokens,
 		CachedInputTokens: state.total.CachedInputTokens + b.CachedInputTokens,
 		OutputTokens:      state.total.OutputTokens + b.OutputTokens}
-	f.state, f.read, f.offset = state, info.ModTime(), info.Size()
+	f.state, f.read, f.size = state, info.ModTime(), info.Size()
 }
 
 // eachMessage calls use for each message of a list, and reports whether the list is valid. There

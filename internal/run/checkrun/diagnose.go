@@ -40,7 +40,7 @@ func Diagnose(files fs.FS, check Check, environment Environment,
 		d.program(environment.Run[0], "the environment "+environment.Name)
 	} else {
 		d.command(check.Command)
-		d.ignored = true // whether the check can do without a variable is not known
+		d.ignored = true // the check may not need the variable
 		for _, name := range usedVariables(check.Command) {
 			d.variable(name)
 		}

@@ -12,8 +12,8 @@ import (
 	"signalbox/internal/testkit/must"
 )
 
-// sandboxKit is a user who has tools in the home folder and variables that a check does not get. It
-// returns what a check with some settings gets.
+// sandboxKit creates a home folder with tools, and variables that a check does not get. It returns
+// the folder, and what the check in the settings gets.
 func sandboxKit(t *testing.T, settings string) (home string, contained *contain.Program) {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())

@@ -69,7 +69,7 @@ type Job struct {
 	EndWithLease func(stop func(grace time.Duration)) (done func() bool)
 }
 
-// Run makes a temporary worktree ready, and runs all checks there. Without a repository or checks
+// Run makes a temporary worktree ready, and runs all checks there but mutation checks. Without a repository or checks
 // there is none. A setup command that fails because of the task is a check that fails, and the
 // others are not run. The blob body has the output of the checks that failed.
 //
@@ -108,7 +108,7 @@ func (j *Job) Run(ctx context.Context, dir string) (
 
 // NeedsFolder reports whether anything runs in a folder.
 func (j *Job) NeedsFolder() bool {
-	return len(j.Site.Config.Checks) > 0 || j.fills()
+	return len(j.Site.Config.OnlyCommands()) > 0 || j.fills()
 }
 
 // fills reports whether commands fill the cache.
@@ -167,7 +167,7 @@ func (j *Job) runChecks(ctx context.Context, dir string, homes *contain.Homes) (
 	options := j.options(contained)
 	options.Environments = environmentsOf(c)
 	options.Each = func(r checkrun.Result) { j.Show(r.Check + ": " + PassOrFail(r.Passed)) }
-	results, err := checkrun.Run(ctx, dir, checksOf(c), options)
+	results, err := checkrun.Run(ctx, dir, checksOf(c.OnlyCommands()), options)
 	if left := (*process.LeftError)(nil); ctx.Err() != nil && !errors.As(err, &left) {
 		return nil, body, context.Cause(ctx)
 	}
@@ -208,7 +208,7 @@ func failureCause(
 	dir string, c *config.Config, contained contained, r checkrun.Result,
 ) string {
 	check := checkrun.Check{}
-	for _, known := range checksOf(c) {
+	for _, known := range checksOf(c.Checks) {
 		if known.Name == r.Check {
 			check = known
 		}
@@ -238,8 +238,8 @@ func PassOrFail(passed bool) string {
 // quoteOutput returns the end of a check's output as an indented block.
 func quoteOutput(output []byte) string { return prompts.Indent(stored.EndOf(output)) }
 
-func checksOf(c *config.Config) (checks []checkrun.Check) {
-	for _, check := range c.Checks {
+func checksOf(configured []config.Check) (checks []checkrun.Check) {
+	for _, check := range configured {
 		checks = append(checks, checkrun.Check{Name: check.Name, Command: check.Command,
 			Timeout: check.Timeout, Environments: check.Environments})
 	}

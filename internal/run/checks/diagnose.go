@@ -26,7 +26,7 @@ func Diagnose(c *config.Config, in project.Project, dir string,
 	}
 	dir = in.ExampleFolder(site)
 	contained := containCheck(site, project.ExampleWork, dir, nil, contain.Ports{})
-	for _, check := range checksOf(c) {
+	for _, check := range checksOf(c.Checks) {
 		for _, e := range environmentsOf(c) {
 			if len(check.Environments) > 0 && !slices.Contains(check.Environments, e.Name) {
 				continue

@@ -152,9 +152,7 @@ func (j *Job) passesOnBase(ctx context.Context, number int) (passes bool) {
 // trySetupOn runs the setup commands up to one on a commit. The error is ErrSetupFailed if one
 // fails.
 func (j *Job) trySetupOn(ctx context.Context, commit string, last int) (err error) {
-	// The id of a task, which an agent can choose, may be as long as a name can be.
-	sum := sha256.Sum256([]byte(j.Work))
-	scratch, err := j.Repo.OpenScratch(ctx, "base-"+hex.EncodeToString(sum[:8]), commit)
+	scratch, err := j.openScratch(ctx, "base", commit)
 	if err != nil {
 		return err
 	}
@@ -181,6 +179,13 @@ func (j *Job) trySetupOn(ctx context.Context, commit string, last int) (err erro
 		}
 	}
 	return nil
+}
+
+// openScratch checks out a commit in a temporary worktree of the work. The id of a task, which an
+// agent can choose, may be as long as a name can be, so that the name has a digest of it.
+func (j *Job) openScratch(ctx context.Context, name, commit string) (*workspace.Scratch, error) {
+	sum := sha256.Sum256([]byte(j.Work))
+	return j.Repo.OpenScratch(ctx, name+"-"+hex.EncodeToString(sum[:8]), commit)
 }
 
 // copyFiles copies ignored files into a worktree that has none yet.

@@ -15,7 +15,7 @@ import (
 // checksByHand returns how many work items may be checked at once for work opened by hand to be
 // among them. Without checks, no such work is claimed, because it would pass unchecked.
 func (c *Crew) checksByHand() int {
-	if len(c.box.Config.Checks) == 0 {
+	if len(c.box.Config.OnlyCommands()) == 0 {
 		return 0
 	}
 	return planload.ChecksAtOnce(c.project.Repo == nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/checks"
+	"signalbox/internal/run/plan"
 	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
@@ -74,8 +76,13 @@ func (r *checksRun) check(ctx context.Context) (err error) {
 	}
 	command := rules.ReportChecks{Session: r.id, Epoch: r.epoch, Commit: commit, Base: base,
 		Rows: rows, Body: body}
+	if w.Task.Kind == rules.KindTask && change != (signalbox.Hash{}) {
+		if err := r.mutate(ctx, job, &command); err != nil {
+			return err
+		}
+	}
 	if w.Task.Kind == rules.KindTask {
-		command.Differs = r.crew.falseClaims(ctx, w.Task.Claimed, rows)
+		command.Differs = r.crew.falseClaims(ctx, w.Task.Claimed, command.Rows)
 		command.Unchanged, command.Change = commit != "" && change == (signalbox.Hash{}), change
 	}
 	if command.Protected, err = r.protectedEdits(ctx, base, commit); err != nil {
@@ -87,8 +94,32 @@ func (r *checksRun) check(ctx context.Context) (err error) {
 	if command.Steering, err = r.steeringEdits(ctx, base, commit); err != nil {
 		return err
 	}
+	if command.EditsPlan, err = r.editsPlan(ctx, base, commit); err != nil {
+		return err
+	}
 	_, err = r.submit(command)
 	return asLeaseLost(err)
+}
+
+// mutate runs the mutation checks on work that has passed the others, and adds what they found to
+// the command that reports it.
+func (r *checksRun) mutate(ctx context.Context, job *checks.Job,
+	command *rules.ReportChecks) error {
+	var accepted []string
+	r.crew.box.Engine.View(func(state *rules.State) { accepted = state.AcceptedFailures() })
+	if failedRows(command.Rows, accepted) != nil {
+		return nil
+	}
+	rows, found, body, err := job.RunMutations(ctx, checks.Change{Base: command.Base,
+		Commit: command.Commit, Waived: r.workItem().Task.WaivesCheck})
+	if err != nil {
+		return err
+	}
+	command.Rows, command.Findings = append(command.Rows, rows...), found
+	if body != (signalbox.Hash{}) {
+		command.Body = body
+	}
+	return nil
 }
 
 // maxLargeFiles is how many large files are reported.
@@ -148,6 +179,22 @@ func (r *checksRun) steeringEdits(ctx context.Context, base, commit string) ([]s
 	}
 	files, err := r.crew.project.Repo.SteeringEdits(ctx, base, commit)
 	return firstSteering(files), err
+}
+
+// editsPlan reports whether a commit changes a file that is a plan. The next run would do what it
+// says then, and review it as it says.
+func (r *checksRun) editsPlan(ctx context.Context, base, commit string) (bool, error) {
+	if commit == base { // also if there is no repository
+		return false, nil
+	}
+	texts, err := r.crew.project.Repo.ChangedTexts(ctx, base, commit, func(name string) bool {
+		return slices.Contains([]string{".md", ".markdown", ".txt", ""},
+			strings.ToLower(path.Ext(name)))
+	})
+	return slices.ContainsFunc(texts, func(text string) bool {
+		_, err := plan.Parse("", []byte(text), &plan.Options{Drafts: true})
+		return err == nil
+	}), err
 }
 
 // firstSteering returns the first of many files, and how many more there are.

@@ -110,6 +110,9 @@ type delays struct {
 	// look is the time between looks at what a program uses that does not report it; 0 means
 	// lookEvery.
 	look time.Duration
+	// refused is for how long a program may repeat requests that its service refuses because of a
+	// rate limit; 0 means refusedTime.
+	refused time.Duration
 	// start are the pauses before an agent that could not be started is started again.
 	start []time.Duration
 	// size is the pause before the size of an agent's working copy is measured again.
@@ -371,6 +374,17 @@ func (c *Crew) Run(ctx context.Context) (rules.Status, error) {
 
 // Behind says why the base branch waits behind the base, "" if it does not.
 func (c *Crew) Behind() string { return c.follower.Behind() }
+
+// HasMore reports whether there is something to do after Run has returned without an error:
+// something that another process recorded while this one was ending, and still saw this crew in the
+// register. So call it after Close. From then on others see that no run is active.
+func (c *Crew) HasMore(ctx context.Context) bool {
+	if _, err := c.box.Engine.RefreshOrKnown(ctx); err != nil {
+		return false
+	}
+	outcome, _ := c.status()
+	return !c.isFinished(outcome, false)
+}
 
 // dispatchLoop starts sessions until there is nothing left to do.
 func (c *Crew) dispatchLoop(ctx context.Context) (rules.Status, error) {

@@ -2,17 +2,11 @@ package crew
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"slices"
-	"strings"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/plan"
 	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
-	"signalbox/internal/text"
 )
 
 // Work that is not merged here is delivered in steps that can all be repeated, so that another crew
@@ -72,8 +66,11 @@ func (m *merge) deliver(ctx context.Context, how string) error {
 		}
 	}
 	if how == rules.DeliverRequest {
-		if err := m.crew.requests.Target.Open(ctx, m.work, m.requestText(ctx, w, message),
-			passed(t), m.crew.stack.On(m.work), &d); err != nil {
+		about, err := m.describeRequest(ctx, w, message)
+		if err == nil {
+			err = m.crew.requests.Target.Open(ctx, about, &d)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -110,42 +107,6 @@ func (m *merge) commitText(ctx context.Context, w *rules.Work) (string, error) {
 	}
 	return workspace.CommitText(mergeMessage(w), body(stored.Body(claim)).first("Summary", "text")),
 		nil
-}
-
-// requestText returns the description of a pull request: the message of its commit, the acceptance
-// criteria, and the checks that signalbox ran. Like that message, it cannot act on the forge.
-func (m *merge) requestText(ctx context.Context, w *rules.Work, message string) string {
-	var task plan.Task
-	if text, err := stored.Blob(ctx, m.crew.box, w.Task.Text); err == nil {
-		_ = json.Unmarshal(text, &task) // work without a task has no criteria
-	}
-	if len(task.Criteria) > 0 {
-		var criteria strings.Builder
-		for _, c := range task.Criteria {
-			fmt.Fprintf(&criteria, "- %s\n", text.OneLine(c))
-		}
-		message += "\n\n**Acceptance criteria**\n\n" + workspace.RequestText(criteria.String())
-	}
-	var checks []string
-	for _, c := range m.crew.box.Config.Checks {
-		checks = append(checks, c.Name)
-	}
-	if len(checks) > 0 {
-		message += "\n\n**Checks** that signalbox ran: " +
-			workspace.RequestText(strings.Join(checks, ", "))
-	}
-	return message
-}
-
-// passed returns what delivered work has passed: not the gates that its plan skips.
-func passed(t *rules.Task) string {
-	switch {
-	case slices.Contains(t.Skipped, rules.GateReview):
-		return "checked"
-	case slices.Contains(t.Skipped, rules.GateAudit):
-		return "checked and reviewed"
-	}
-	return "checked, reviewed and audited"
 }
 
 // removeCompleted removes the worktree of the session's work if it is completed.

@@ -44,6 +44,34 @@ on developer T1 attempt 1:
 	}
 }
 
+// refused is what claude writes while its service refuses to serve it, with a pause of an hour.
+const refused = `raw {"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":3600000,"error_status":429,"error":"rate_limit","session_id":"{thread}"}`
+
+// A program that only repeats its request is ended: its limit is one, not a stall. The agent that
+// takes over is told of the changes, and the task has not failed.
+func TestAgentTakesOverWhileAServiceRefuses(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: [as-claude, as-codex]}}\n", script: `
+on developer T1 attempt 1:
+    say I look at it.
+    ` + refused + `
+    hang
+`})
+	s.develop()
+	if got := s.agentsOf("T1", signalbox.RoleDeveloper); !slices.Equal(got,
+		[]string{"as-claude", "as-codex"}) {
+		t.Errorf("developers %q", got)
+	}
+	limited := only[rules.AgentUnavailable](s, "")
+	if b := limited.Body; b.Cause != rules.FailRateLimit || b.Next != "as-codex" ||
+		time.Until(b.Until) < 50*time.Minute {
+		t.Errorf("%+v", b)
+	}
+	none[rules.AgentFailed](s, "T1")
+	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; !ended.Interrupted {
+		t.Errorf("%+v", ended)
+	}
+}
+
 func TestAgentTakesOverAfterCrashes(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: [as-claude, as-codex]}}\n", script: `
 on developer T1 attempt 1:

@@ -207,10 +207,10 @@ func goModule(t *testing.T, path string) map[string]string {
 		at + "v1.0.0.mod": module, at + "v1.0.0.zip": archive.String()}
 }
 
-// What go has compiled on the base is compiled by no one again: neither by developers nor by
-// reviewers and checks, and also if it is a module, whose path is part of what is compiled. What a
-// developer writes over it, as one who wants to run code in a reviewer or a check, reaches neither
-// of them. With cache.developers: false, developers do not get it.
+// What go has compiled on the base is not compiled again, neither by developers nor by reviewers
+// and checks. That includes modules, whose path is part of the compiled code. A developer could
+// overwrite it to run code in a reviewer or a check, so neither sees what a developer writes there.
+// With cache.developers: false, developers do not get it.
 func TestDevelopersBeginWithTheCache(t *testing.T) {
 	needSandbox(t)
 	if _, err := exec.LookPath("go"); err != nil || !process.Support().Namespaces {

@@ -109,7 +109,7 @@ func TestProcessesAreLeft(t *testing.T) {
 				})
 				return asked != nil
 			})
-			wantIn(t, asked.Text, string(tt.role)+" on T1 failed by processes_left", "4711 (chain)")
+			wantIn(t, asked.Text, string(tt.role)+" on T1 left processes behind", "4711 (chain)")
 			failed := only[rules.AgentFailed](s, "T1")
 			if failed.Body.Cause != string(rules.FailProcesses) || failed.Body.Role != tt.role {
 				t.Errorf("failed: %+v", failed.Body)

@@ -2,6 +2,7 @@ package crew
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,13 +35,14 @@ type listener struct {
 	dir         string // the agent's workspace
 
 	// guards the fields below, which the supervisor reads while the program writes
-	mu      sync.Mutex
-	scanner *transcript.Scanner
-	file    *os.File
-	bytes   int64
-	heard   time.Time // when the last output arrived
-	tail    []byte    // the end of the output
-	err     error     // of file
+	mu       sync.Mutex
+	scanner  *transcript.Scanner
+	file     *os.File
+	bytes    int64
+	heard    time.Time // when the last output arrived
+	refusals retries
+	tail     []byte // the end of the output
+	err      error  // of file
 
 	claims    claims
 	publisher publisher
@@ -66,11 +68,12 @@ type listener struct {
 
 	counted signalbox.Usage // the usage that the supervisor was told of
 
-	checkpointed, turnEnded, mustPark, used chan struct{} // capacity 1 each
+	// capacity 1 each; refused means that its service has refused to serve it for long enough
+	checkpointed, turnEnded, mustPark, used, refused chan struct{}
 }
 
-// createTranscript creates the file for the output of a turn. A secret one, and one whose name is
-// still in use by somebody who reads it, has no name.
+// createTranscript creates the file for the output of a turn. It has no name if it is secret, or if
+// another process still reads the file with that name.
 func createTranscript(name string, secret bool) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return nil, err
@@ -102,7 +105,8 @@ func newListener(run *agentRun, format signalbox.Format, interactive bool,
 			Excerpt: tailSize}), file: file, partial: -1,
 		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1),
 		mustPark: make(chan struct{}, 1), used: make(chan struct{}, 1),
-		heard: time.Now(),
+		refused: make(chan struct{}, 1),
+		heard:   time.Now(),
 	}, nil
 }
 
@@ -110,7 +114,7 @@ func newListener(run *agentRun, format signalbox.Format, interactive bool,
 // its service does not answer. The caller holds mu.
 func (l *listener) noteLife() {
 	if l.stream.Retrying == "" {
-		l.heard = time.Now()
+		l.heard, l.refusals = time.Now(), retries{}
 	}
 }
 
@@ -119,12 +123,25 @@ func (l *listener) noteLife() {
 func (l *listener) silence() (silent time.Duration, streams bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	format := l.format
-	if format == signalbox.FormatAuto {
-		format = l.stream.Format
-	}
+	format := l.formatNow()
 	return time.Since(l.heard), format != signalbox.FormatAuto && format != signalbox.FormatPlain &&
 		format != ""
+}
+
+// repeats returns what the program says about a request that it only repeats, "" if it does not.
+func (l *listener) repeats() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stream.Retrying
+}
+
+// formatNow returns the format of the output, FormatAuto if it is not known yet. The caller holds
+// mu.
+func (l *listener) formatNow() signalbox.Format {
+	if l.format == signalbox.FormatAuto || l.format == "" {
+		return cmp.Or(l.stream.Format, signalbox.FormatAuto)
+	}
+	return l.format
 }
 
 func (l *listener) close() {
@@ -162,6 +179,9 @@ func (l *listener) Write(p []byte) (int, error) {
 	}
 	l.scan(p)
 	l.noteLife()
+	if message := l.stream.Retrying; message != l.refusals.message {
+		l.noteRefusal(message, time.Now())
+	}
 	l.reportConversation()
 	if partial, ok := l.scanner.Pending(); ok && partial.Offset != l.partial {
 		l.handlePartial(l.localize(partial))

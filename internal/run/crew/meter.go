@@ -39,8 +39,9 @@ type measured struct {
 	// input and output are the tokens in spent.
 	input, output int64
 	estimated     bool
-	model         string
-	thread        *rules.Thread
+	// model is reportedModel, what the program says, or else what is configured.
+	model, reportedModel string
+	thread               *rules.Thread
 }
 
 // reportsLate reports whether a program of a format reports its usage only at the end of a turn.
@@ -57,21 +58,21 @@ func (m *meter) measure(limit rules.Budget) measured {
 	l.mu.Lock()
 	stream, bytes := l.stream, l.bytes
 	thread, model := l.scanner.Origin()
-	if stream.Format == signalbox.FormatAuto || stream.Format == "" {
-		stream.Format = l.format
-	}
+	stream.Format = l.formatNow()
 	l.mu.Unlock()
 	u, limited := stream.Usage, limit.Tokens > 0 || limit.CostMicros > 0
 	took := time.Since(m.began).Round(time.Millisecond)
-	result := measured{model: cmp.Or(model, m.model), spent: rules.Spent{Time: took}}
-	known := !reportsLate(stream.Format) || stream.Ended && u.InputTokens+u.OutputTokens > 0
+	result := measured{reportedModel: model, spent: rules.Spent{Time: took}}
+	reported := u.InputTokens+u.OutputTokens > 0
+	known := !reportsLate(stream.Format) || stream.Ended && reported
 	var files agent.SessionUsage
 	found := false
 	if !known || stream.Format == signalbox.FormatCodex {
 		if files, found = m.sessionFiles(stream.Format).Read(thread); files.Model != "" {
-			result.model = files.Model
+			result.reportedModel = files.Model
 		}
 	}
+	result.model = cmp.Or(result.reportedModel, m.model)
 	switch {
 	case known && stream.Format == signalbox.FormatCodex:
 		result.thread = threadOf(thread, u)
@@ -91,6 +92,8 @@ func (m *meter) measure(limit rules.Budget) measured {
 			result.thread = threadOf(thread, sumOf(usageOf(m.thread, thread), u))
 		}
 	}
+	// A program that reports its usage and has failed before a model answered has used nothing.
+	unknown := !reported && !found && !result.estimated && !stream.Ended
 	input := max(0, u.InputTokens)
 	if stream.Format == signalbox.FormatClaude || stream.Format == signalbox.FormatOpencode {
 		input += max(0, u.CachedInputTokens) + max(0, u.CacheWriteTokens)
@@ -101,10 +104,16 @@ func (m *meter) measure(limit rules.Budget) measured {
 	result.spent.CostMicros = reportedCost(u.CostUSD)
 	if complete := stream.Ended || stream.Format == signalbox.FormatOpencode; !complete ||
 		result.spent.CostMicros == 0 {
-		if price, ok := m.price(stream.Format, result.model, limit.CostMicros > 0); ok {
+		price, ok := m.price(stream.Format, result.model, limit.CostMicros > 0)
+		if ok {
 			result.spent.CostMicros = max(result.spent.CostMicros,
 				price.CostMicros(input, max(0, u.CachedInputTokens), output))
+		} else if result.spent.CostMicros == 0 && input+output > 0 {
+			result.spent.UnknownCost = 1
 		}
+	}
+	if unknown {
+		result.spent.UnknownTokens, result.spent.UnknownCost = 1, 1
 	}
 	return result
 }
@@ -191,19 +200,18 @@ func sinceResume(u signalbox.Usage, id string, last *rules.Thread,
 // means any time.
 func (m *meter) report() (reached rules.Cap, next time.Duration) {
 	left, due := m.run.allowance()
-	if left.IsZero() {
-		return "", 0
-	}
 	now := m.measure(left)
 	isDue := func(used, before, after int64) bool { return after > 0 && used-before >= after }
 	if isDue(now.spent.Tokens, m.reported.Tokens, due.Tokens) ||
 		isDue(now.spent.CostMicros, m.reported.CostMicros, due.CostMicros) ||
-		isDue(int64(now.spent.Time), int64(m.reported.Time), int64(due.Time)) {
+		isDue(int64(now.spent.Time), int64(m.reported.Time), int64(due.Time)) ||
+		now.spent.Tokens != m.reported.Tokens &&
+			isDue(int64(now.spent.Time), int64(m.reported.Time), int64(longestReport)) {
 		reached = m.submit(now)
 		_, due = m.run.allowance()
 	}
 	if due.Time == 0 {
-		return reached, 0
+		return reached, longestReport
 	}
 	return reached, max(due.Time-(now.spent.Time-m.reported.Time), shortestReport)
 }
@@ -228,17 +236,16 @@ const (
 	lookEvery = 3 * time.Second
 	// shortestReport is the shortest time between two reports of time alone.
 	shortestReport = time.Second
+	// longestReport is the time between reports without a limit, so that little is lost if this
+	// process is killed.
+	longestReport = time.Minute
 )
 
 // needsLook reports whether the usage must be looked up, because the stream does not report it in
 // time.
 func (m *meter) needsLook() bool {
-	left, _ := m.run.allowance()
 	m.listener.mu.Lock()
 	defer m.listener.mu.Unlock()
-	format := m.listener.format
-	if format == signalbox.FormatAuto {
-		format = m.listener.stream.Format
-	}
-	return (left.Tokens > 0 || left.CostMicros > 0) && reportsLate(format)
+	format := m.listener.formatNow()
+	return reportsLate(format)
 }

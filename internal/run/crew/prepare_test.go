@@ -54,7 +54,7 @@ on developer T1 attempt 2:
 on critic T1 attempt 2:
     signal REVIEW_FAILED: {task}
         Issues Found:
-        - still not
+        - F1: still not
 on developer T1 attempt 3:
     write third.txt more
     signal READY_FOR_REVIEW: {task}

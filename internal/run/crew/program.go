@@ -58,10 +58,20 @@ func (r *turnRun) runProgram(ctx context.Context, values agent.Values) (*turn, e
 	r.contained.WatchLogins(measuring)
 	sup.meter = &meter{run: r.agentRun, listener: l, prompt: len(values.Prompt), model: values.Model,
 		thread: r.workItem().Task.Thread, env: spec.Env, contained: r.contained, began: began}
+	if r.command.Format == signalbox.FormatOpencode { // it prints nothing about them
+		dir := agent.StateDir(r.command.Format, spec.Env)
+		sup.refusals = &agent.Refusals{Dir: dir, Workspace: values.Dir, Since: began}
+		if _, private := r.contained.InHome(dir); private {
+			sup.refusals.Home = r.contained.Home()
+		}
+	}
 	t := &turn{listener: l, cause: sup.wait(ctx, r.remaining)}
 	t.gaveUp, t.limit, t.cap, t.stoppedToWait = sup.gaveUp, sup.limit, sup.cap, sup.mustWait
 	t.told = sup.told
 	t.exit = running.Wait()
+	if over := t.cause == rules.FailTimeout || t.cause == rules.FailStall; over && !t.exit.Stopped {
+		t.cause, t.limit = "", "" // it had ended by itself when its time was over
+	}
 	t.loginRefused = r.renewLogins()
 	if sup.exceeded {
 		t.limit = r.exceededSize()

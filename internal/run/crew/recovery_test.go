@@ -2,11 +2,13 @@ package crew
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
 	"signalbox/transcript"
 )
 
@@ -242,6 +244,43 @@ on developer T1 attempt 1:
 			"(roles.developer.timeout); its last output: I take my time.") {
 		t.Errorf("failed: %+v", failed)
 	}
+}
+
+// A program that has ended by itself did its work in time, also if that is only noticed later.
+func TestEndIsNoticedAfterTheTimeout(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {developer: {timeout: 1s}}\n",
+		options: Options{seams: seams{start: func(spec process.Spec,
+			started func(process.ID) error) (program, error) {
+			p, err := process.Start(spec, started)
+			if err != nil {
+				return nil, err
+			}
+			p.Wait()
+			stopped := make(chan struct{})
+			return unnoticed{p, stopped, sync.OnceFunc(func() { close(stopped) })}, nil
+		}}},
+	})
+	s.develop()
+	none[rules.AgentFailed](s, "T1")
+}
+
+// unnoticed is a program that has ended, which is noticed when it is stopped.
+type unnoticed struct {
+	program
+	stopped chan struct{}
+	notice  func()
+}
+
+func (u unnoticed) Stop(grace time.Duration) {
+	u.program.Stop(grace)
+	u.notice()
+}
+
+func (u unnoticed) Wait() process.Exit {
+	<-u.stopped
+	return u.program.Wait()
 }
 
 func TestStall(t *testing.T) {

@@ -86,6 +86,12 @@ func (r *turnReport) endTurn() error {
 // failure reports a turn that failed.
 func (r *turnReport) failure(f rules.ReportFailure) (rules.Answer, error) {
 	r.ended.Messages = nil // the next agent gets them
+	switch f.Cause {
+	case rules.FailRateLimit, rules.FailLogin, rules.FailCredit, rules.FailServer:
+		// Nothing was wrong with its work, so it continues later if it had started.
+		used := r.turn.used
+		r.ended.Interrupted = r.turn.head != "" || !used.estimated && used.spent.Tokens > 0
+	}
 	f.Session, f.Epoch, f.Turn = r.id, r.epoch, r.ended
 	_, err := r.submit(f)
 	return rules.Answer{}, asLeaseLost(err)
@@ -156,6 +162,7 @@ func (r *turnReport) signal(exit *rules.Exit) (rules.Answer, error) {
 	if err := addBody(&report, sig, r.put); err != nil {
 		return rules.Answer{}, err
 	}
+	report.Fields.Findings = r.findings(sig)
 	answer, err := r.submit(report)
 	return answer, asLeaseLost(err)
 }

@@ -255,6 +255,37 @@ on developer T1 attempt 2:
 	}
 }
 
+// The tokens of a program that does not report them, and the cost of a model without a price, are
+// unknown in every sum.
+func TestUnknownUsageIsNotZero(t *testing.T) {
+	for agent, want := range map[string]rules.Spent{
+		"as-plain": {UnknownTokens: 1, UnknownCost: 1},
+		"as-codex": {Tokens: 1200, UnknownCost: 1},
+	} {
+		t.Run(agent, func(t *testing.T) { testUnknownUsage(t, agent, want) })
+	}
+}
+
+func testUnknownUsage(t *testing.T, agent string, want rules.Spent) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: " + agent + "}}\n",
+		script: `
+on developer T1 attempt 1:
+    usage 1000 200
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.develop()
+	got := all[rules.AgentTurnEnded](s, "T1")[0].Body.Spent
+	got.Time = 0
+	if got != want {
+		t.Errorf("the turn: %+v, want %+v", got, want)
+	}
+	var sum rules.Spent
+	s.box.Engine.View(func(state *rules.State) { sum = state.Spent() })
+	if sum.UnknownCost < 1 || sum.UnknownTokens < want.UnknownTokens {
+		t.Errorf("the sum: %+v", sum)
+	}
+}
+
 // An agent that sends its verdict as it reaches its cap has done its work.
 func TestVerdictAtTheCapCounts(t *testing.T) {
 	s := set(t, scene{plan: task("T1"),

@@ -90,8 +90,8 @@ func playAgent(name string) {
 	}
 }
 
-// leakedGoroutines returns the stacks of goroutines of this module that are still running after all
-// tests, or "".
+// leakedGoroutines returns the stacks of goroutines of this module that are still running when the
+// tests have ended, or "".
 func leakedGoroutines() string {
 	deadline := time.Now().Add(time.Minute)
 	for {

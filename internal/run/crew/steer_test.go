@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/steer"
 	"signalbox/internal/run/stored"
+	"signalbox/internal/testkit/must"
 )
 
 // A task that the human sends back while a critic reviews it goes to a developer with what the
@@ -354,4 +355,22 @@ func TestVerdictOfAnAgentThatIsTold(t *testing.T) {
 			t.Errorf("%s: it continues without its lease", signal)
 		}
 	}
+}
+
+// What is recorded while a run ends, and still looks active, is left to it: after it has left the
+// register it notices that there is more.
+func TestTaskAddedWhileTheRunEnds(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1")})
+	r := s.begin()
+	r.complete("T1") // and it has left the register
+	if r.crew.HasMore(t.Context()) {
+		t.Error("there is more although all is done")
+	}
+	_, err := steer.NewTask{Text: "fix the typo", Review: "checks", Actor: "me"}.Do(t.Context(),
+		s.box)
+	must.Succeed(t, err)
+	if !r.crew.HasMore(t.Context()) {
+		t.Error("the added task is not noticed")
+	}
+	s.begin().complete("T1", "A-1")
 }

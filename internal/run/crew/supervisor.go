@@ -13,6 +13,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/prompts"
 	"signalbox/internal/run/stored"
 	"signalbox/internal/text"
@@ -45,6 +46,7 @@ type supervisor struct {
 	tooLarge   <-chan struct{}  // closed when the program has written more than limits.tree
 	exceeded   bool             // it was ended because of tooLarge
 	meter      *meter           // nil if nothing is measured
+	refusals   *agent.Refusals  // nil if the program prints what its service refuses
 	// when it fires, the program is ended because of a cap, unless its turn has ended
 	spentOver <-chan time.Time
 	reached   rules.Cap // the cap for which spentOver was set
@@ -77,8 +79,7 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 	defer context.AfterFunc(ctx, end)()
 	timeout := time.NewTimer(remaining)
 	defer timeout.Stop()
-	stallTime := config.Limits.Silence
-	stall := startTimer(stallTime)
+	stall := startTimer(min(config.Limits.Silence, lookForLife))
 	defer stall.Stop()
 	quiet := startTimer(0)
 	if sup.listener.interactive {
@@ -87,6 +88,12 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 	defer quiet.Stop()
 	usage := sup.measureUsage()
 	defer usage.Stop()
+	var log <-chan time.Time
+	if sup.refusals != nil {
+		ticker := time.NewTicker(cmp.Or(sup.run.crew.opts.delays.look, lookEvery))
+		defer ticker.Stop()
+		log = ticker.C
+	}
 	for {
 		select {
 		case <-sup.exited:
@@ -98,9 +105,8 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			return sup.stopForLimit(rules.FailTimeout,
 				fmt.Sprintf("not done after %s (roles.%s.timeout)", role.Timeout, sup.run.role))
 		case <-stall.C:
-			if sup.isStalled(stall, stallTime) {
-				return sup.stopForLimit(rules.FailStall,
-					fmt.Sprintf("no output for %s (limits.silence)", stallTime))
+			if limit := sup.silenceLimit(stall, config.Limits.Silence); limit != "" {
+				return sup.stopForLimit(rules.FailStall, limit)
 			}
 		case <-sup.tooLarge:
 			sup.exceeded = true
@@ -111,6 +117,12 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			sup.checkSpending(usage)
 		case <-usage.C:
 			sup.checkSpending(usage)
+		case <-log:
+			sup.listener.readRefusals(sup.refusals)
+		case <-sup.listener.refused:
+			if !sup.listener.hasVerdict() {
+				return sup.stopForLimit(rules.FailRateLimit, "its service refuses to serve it")
+			}
 		case <-sup.run.spending: // of others
 			sup.stopAt(sup.run.overspent())
 		case <-sup.run.messages:
@@ -165,19 +177,30 @@ func startTimer(d time.Duration) *time.Timer {
 	return timer
 }
 
-// isStalled reports whether a program whose output streams has been silent for a while. If not, it
-// resets the timer for the next look.
-func (sup *supervisor) isStalled(timer *time.Timer, after time.Duration) bool {
-	silent, streams := sup.listener.silence()
-	switch {
-	case !streams: // its format is not known yet, or it may keep its output until the end
-		timer.Reset(after)
-	case silent < after:
-		timer.Reset(after - silent)
-	default:
-		return true
+const (
+	// lookForLife is the longest time between looks at whether a program is silent.
+	lookForLife = time.Minute
+	// repeatTime is how long a program may only repeat a request that gets no answer. claude
+	// itself gives up after this time.
+	repeatTime = 3 * time.Minute
+)
+
+// silenceLimit describes the limit that a program has exceeded whose output streams. If there is
+// none, it resets the timer for the next look.
+func (sup *supervisor) silenceLimit(timer *time.Timer, after time.Duration) string {
+	next := min(after, lookForLife)
+	if silent, streams := sup.listener.silence(); streams {
+		// Otherwise its format is not known yet, or it may keep its output until the end.
+		if silent >= after {
+			return fmt.Sprintf("no output for %s (limits.silence)", after)
+		}
+		if repeats := sup.listener.repeats(); repeats != "" && silent >= repeatTime {
+			return fmt.Sprintf("its server has not answered for %s: %s", repeatTime, repeats)
+		}
+		next = min(after-silent, lookForLife)
 	}
-	return false
+	timer.Reset(next)
+	return ""
 }
 
 // remindIfQuiet reminds an agent that has been silent for a while, and may be waiting for input. It

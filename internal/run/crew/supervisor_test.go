@@ -124,6 +124,37 @@ func TestOutputResetsTheStallTimer(t *testing.T) {
 	})
 }
 
+// A program that only repeats a request is stopped long before one that says nothing: its server
+// does not answer, and another agent can work. One that works again is not.
+func TestRepeatedRequests(t *testing.T) {
+	for name, test := range map[string]struct {
+		repeats, answered time.Duration // when it begins to repeat, and to work again
+		after             time.Duration
+	}{
+		"no server":     {time.Minute, 0, 3 * time.Minute},
+		"a late answer": {time.Minute, 150 * time.Second, 32*time.Minute + 30*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := supervise(config.Role{Checkpoint: 10 * time.Minute}, 0)
+				say := func(at time.Duration, message string) {
+					time.AfterFunc(at, func() {
+						s.listener.mu.Lock()
+						defer s.listener.mu.Unlock()
+						s.listener.stream.Retrying = message
+						s.listener.noteLife()
+					})
+				}
+				say(test.repeats, "Reconnecting... waiting for network")
+				if test.answered > 0 {
+					say(test.answered, "")
+				}
+				s.want(t, t.Context(), time.Hour, test.after, rules.FailStall)
+			})
+		})
+	}
+}
+
 // A plain program may keep its output until the end, so only its timeout applies.
 func TestPlainProgramsDoNotStall(t *testing.T) {
 	for _, format := range []signalbox.Format{signalbox.FormatPlain, signalbox.FormatAuto} {

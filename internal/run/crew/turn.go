@@ -56,6 +56,8 @@ type turn struct {
 	listener  *listener
 	took      time.Duration
 	commit    string // what the agent changed; "" if it has no branch
+	unchanged bool   // it changed nothing
+	vendor    string // whose model it used; "" if that is not known
 	output    signalbox.Hash
 	advice    string
 	remedy    string // what a person can do if the program cannot be started
@@ -105,7 +107,8 @@ func (t *turn) result() rules.Turn {
 	return rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: t.listener.bytes,
 		Spent: t.used.spent, InputTokens: t.used.input, OutputTokens: t.used.output,
 		Commit:    t.commit,
-		Estimated: t.used.estimated, Model: t.used.model, Thread: t.used.thread,
+		Estimated: t.used.estimated, Model: t.used.model, Vendor: t.vendor, Thread: t.used.thread,
+		Unchanged:    t.unchanged,
 		LoginRefused: t.loginRefused}
 }
 
@@ -158,24 +161,24 @@ func (t *turn) crashed() (failure string, crashed bool) {
 // may write anything.
 func (t *turn) trouble() (agent.Trouble, string) {
 	stream := &t.listener.stream
-	format := stream.Format
-	if format == signalbox.FormatAuto || format == "" {
-		format = t.listener.format
-	}
 	status, message := 0, ""
 	switch {
-	case t.cause == rules.FailTimeout || t.cause == rules.FailStall:
-		message = stream.Retrying
+	case t.cause == rules.FailTimeout || t.cause == rules.FailStall ||
+		t.cause == rules.FailRateLimit:
+		message = t.listener.refusals.message
 	case t.cause != "" || t.limit != "" || t.exit.Signal != "" && !t.lingered:
 	case stream.Failed:
 		status, message = stream.ErrorStatus, stream.Error
 	case t.exit.Code != 0 && !stream.Ended && !t.lingered:
 		message = text.LastLine(t.listener.errors.String())
 	}
+	if status == 0 && message != "" && t.cause == "" {
+		status = agent.StatusOfExit(t.listener.formatNow(), t.exit.Code)
+	}
 	if message = text.OneLine(message); message == "" && status == 0 {
 		return "", ""
 	}
-	trouble := agent.Diagnose(format, status, message)
+	trouble := agent.Diagnose(t.listener.formatNow(), status, message)
 	if trouble == agent.TroubleServer && t.exit.Unreachable != "" {
 		// The program knows only that it got no answer.
 		message += " (" + text.OneLine(t.exit.Unreachable) + ")"

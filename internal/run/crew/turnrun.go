@@ -88,6 +88,7 @@ func (r *turnRun) save(ctx context.Context, t *turn) error {
 		}
 		return err
 	})
+	t.unchanged = t.commit != "" && t.commit == r.ws.start
 	if !workspace.NeedsAgent(err) {
 		return err
 	}
@@ -156,6 +157,9 @@ func (r *turnRun) start(ctx context.Context) (t *turn, err error) {
 		Env: slices.Concat(r.contained.Env, r.environment(started.Attempt)),
 	})
 	finish()
+	if t != nil {
+		t.vendor = r.crew.box.Config.VendorOf(r.name, t.used.reportedModel)
+	}
 	if err != nil {
 		// what the agent changed is kept, although its turn cannot be recorded
 		if errors.Is(err, journal.ErrUnavailable) {

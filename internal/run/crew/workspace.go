@@ -29,6 +29,8 @@ type sessionWorkspace struct {
 	// commit is what the task's own branch has when the session starts, before the base is merged
 	// into it; "" if it has none, or if the last author worked on another machine.
 	commit string
+	// start is what an author's folder has when the session starts, "" if that is not known.
+	start string
 	// merged reports that the base was merged into the branch just now.
 	merged bool
 	// diff is a file with the change that a reviewer judges; "" if it judges none.
@@ -96,6 +98,9 @@ func (o opener) openAuthor(ctx context.Context) (*sessionWorkspace, error) {
 	ws.tooLarge = errors.Is(err, errTooLarge)
 	if workspace.NeedsAgent(err) {
 		ws.cleanupNote, err = "A previous agent left the folder in a state that you must clean up first: "+workspace.Explain(err)+".", nil
+	}
+	if err == nil {
+		ws.start, err = tree.Commit(ctx)
 	}
 	if err == nil {
 		err = o.setUp(ctx, ws, tree)
@@ -244,8 +249,8 @@ func (o opener) openScratch(ctx context.Context, commit string,
 }
 
 // steeringBase returns the commit whose files steer the agent that judges a commit: the base that
-// is recorded for it. What was not checked yet has none, so it is the one that the work builds on
-// now.
+// is recorded for it. A commit that was not checked yet has none; then it is the base that the work
+// builds on now.
 func (o opener) steeringBase(ctx context.Context, commit string,
 	about *rules.Work) (base string, err error) {
 	c := o.crew

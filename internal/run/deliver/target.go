@@ -96,24 +96,36 @@ func (t *Target) Push(
 	return t.repo.Push(ctx, p)
 }
 
-// Open opens a pull request for a delivery that was pushed, or uses the open one of its branch. The
-// first paragraph of message is its title. done is what the work has passed, and below are the
-// deliveries that it builds on.
-func (t *Target) Open(
-	ctx context.Context, work, message, done string, below []rules.Delivery, d *rules.Delivery,
-) (err error) {
+// Description is what a pull request says about the work of a task.
+type Description struct {
+	Work string
+	// The first paragraph of Message is the title.
+	Message string
+	// Passed is what the work has passed.
+	Passed string
+	// Issue is the address of the issue that the work resolves, "" if there is none.
+	Issue string
+	// Below are the deliveries that it builds on.
+	Below []rules.Delivery
+}
+
+// Open opens a pull request for a delivery that was pushed, or uses the open one of its branch.
+func (t *Target) Open(ctx context.Context, about Description, d *rules.Delivery) (err error) {
 	if t.forge == nil {
 		return signalbox.CodeUsage.Errorf("stop it and start it again",
 			"this process does not know how to open a pull request for %s",
 			d.Branch)
 	}
-	title, body, _ := strings.Cut(message, "\n\n")
-	for _, b := range below {
+	title, body, _ := strings.Cut(about.Message, "\n\n")
+	if line := forge.IssueLine(t.remote, about.Issue); line != "" {
+		body += "\n\n" + line
+	}
+	for _, b := range about.Below {
 		if b.Request != "" {
 			body += "\n\nBuilds on " + b.Request
 		}
 	}
-	body += "\n\nTask " + work + ", " + done + " at " + d.Tip
+	body += "\n\nTask " + about.Work + ", " + about.Passed + " at " + d.Tip
 	d.Request, err = t.forge.Open(ctx, forge.Request{Remote: t.remote, Head: d.Branch,
 		Base: t.repo.Base, Title: title, Body: strings.TrimSpace(body)})
 	return err

@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/history"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/turnprompt"
 	"signalbox/internal/show"
@@ -47,6 +48,8 @@ type Forecast struct {
 	// Deliver is what happens with finished work, one of the values of config.Deliver.As.
 	Deliver string   `json:"deliver"`
 	Budgets []string `json:"budgets"`
+	// Next is what a task will take, from the tasks that were completed in this box.
+	Next history.Estimates `json:"next"`
 	// Branch is the branch that is merged into, "" in a shared folder. Base is what is known about
 	// the checks on it.
 	Branch string `json:"branch,omitempty"`
@@ -136,14 +139,21 @@ func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Fore
 		Ports: c.Ports, Checks: []Check{}, Budgets: budgets(c), Branch: branch,
 		Missing: []Missing{}, Notes: []string{}}
 	works := map[string]*rules.Work{}
+	var added []string
 	b.Engine.View(func(s *rules.State) {
 		for w := range s.Works() {
+			if w.Task != nil && w.Task.Added && !w.Done() {
+				added = append(added, w.ID)
+			}
 			if w.Task != nil && w.Task.Kind == rules.KindTask && w.Task.Plan == id {
 				works[w.Name()] = w
 			}
 		}
 		f.Base = baseOf(s)
 	})
+	if len(added) > 0 {
+		f.Notes = append(f.Notes, "tasks that were added run too: "+text.JoinSome(added, 10))
+	}
 	for _, s := range c.Setup {
 		f.Setup = append(f.Setup, s.Name)
 		f.SetupCommands = append(f.SetupCommands,
@@ -156,7 +166,13 @@ func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Fore
 				environments = append(environments, e.Name)
 			}
 		}
-		f.Checks = append(f.Checks, Check{check.Name, check.Command, environments,
+		command := check.Command
+		if check.IsMutation() {
+			environments = environments[:1]
+			command = fmt.Sprintf("breaks what a task changes, in %s: %s",
+				text.Count(check.Mutants, "place"), command)
+		}
+		f.Checks = append(f.Checks, Check{check.Name, command, environments,
 			text.Duration(check.Timeout)})
 	}
 	drafts := slices.ContainsFunc(p.Tasks, func(t plan.Task) bool { return t.Draft })

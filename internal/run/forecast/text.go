@@ -127,6 +127,10 @@ func (f *Forecast) writeSettings(b *strings.Builder) {
 	for _, budget := range f.Budgets {
 		setting("budget", budget)
 	}
+	if left := f.Tasks - f.Completed; left > 0 {
+		setting("cost", f.Next.CostOf(left))
+		setting("work", f.Next.WorkOf(left, len(f.Waves)))
+	}
 }
 
 // Error returns the error of a run that could not start, nil if it could.

@@ -3,7 +3,10 @@ package forge
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 
+	"signalbox"
 	"signalbox/internal/text"
 )
 
@@ -56,8 +59,8 @@ func (c *command) Open(ctx context.Context, r Request) (string, error) {
 	var made struct {
 		URL string `json:"url"`
 	}
-	if err := decode("the command", out, &made, "url"); err != nil {
-		return "", err
+	if err := decode(commandSetting, out, &made, "url"); err != nil {
+		return "", explain(err, out)
 	}
 	// The forge may be on another host than the remote: the command is the user's, and knows.
 	_, err = webAddress(made.URL)
@@ -72,12 +75,27 @@ func (c *command) Look(ctx context.Context, url string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return readCommandStatus(out)
+	status, err := readCommandStatus(out)
+	return status, explain(err, out)
+}
+
+// commandSetting is what errors call the command.
+const commandSetting = "deliver.command"
+
+// explain adds to an error in what the command printed how to correct the command.
+func explain(err error, out string) error {
+	e, ok := errors.AsType[*signalbox.Error](err)
+	if !ok {
+		return err
+	}
+	return &signalbox.Error{Code: e.Code, Err: e.Err, Hint: fmt.Sprintf(
+		"it must print what docs/how-to/delivery.md says, and printed '%s'",
+		text.Shorten(text.Printable(text.OneLine(out)), 100))}
 }
 
 func readCommandStatus(out string) (Status, error) {
 	var from commandStatus
-	if err := decode("the command", out, &from, "head", "state"); err != nil {
+	if err := decode(commandSetting, out, &from, "head", "state"); err != nil {
 		return Status{}, err
 	}
 	s := Status{Head: from.Head}
@@ -89,15 +107,15 @@ func readCommandStatus(out string) (Status, error) {
 	case Merged:
 		s.State, s.Merged = Merged, from.Merged
 	}
-	if err := s.check("the command", string(from.State)); err != nil || s.State == Merged {
+	if err := s.check(commandSetting, string(from.State)); err != nil || s.State == Merged {
 		return s, err
 	}
 	var findings []Finding
 	for _, f := range from.Findings {
 		summary := text.Shorten(text.OneLine(clean(f.Summary)), maxSummary)
 		if f.ID == "" || summary == "" {
-			return Status{}, refusedf("",
-				"the answer of the command has a finding without an id or a summary")
+			return Status{}, refusedf("", "the answer of "+commandSetting+
+				" has a finding without an id or a summary")
 		}
 		findings = append(findings, Finding{ID: digest(kindFinding, f.ID, f.Summary, f.Body),
 			Summary: summary, Body: bounded(clean(f.Body))})

@@ -183,8 +183,8 @@ func (l *logs) end(ctx context.Context, job string,
 }
 
 // ownReview reports whether a comment is a review, or about a line, by the person with whose login
-// the request was opened. signalbox writes neither, so it is what that person wants to be changed;
-// an ordinary comment may be for other people.
+// the request was opened. signalbox writes neither, so such a comment asks for a change; an
+// ordinary comment may be for other people.
 func (c *comment) ownReview(author string) bool {
 	return c.kind != kindComment && strings.EqualFold(author, c.author) &&
 		!strings.HasPrefix(author, "app/") && !strings.HasSuffix(author, "[bot]") &&

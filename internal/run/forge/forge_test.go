@@ -486,6 +486,20 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// Whoever wrote the command learns what it printed instead, and where to read what it should.
+func TestErrorOfACommandSaysHowToCorrectIt(t *testing.T) {
+	f, _ := newStage(t, Command, answer{Stdout: "https://forge.example/7\n"})
+	_, opened := f.Open(context.Background(), ghWork())
+	_, looked := f.Look(context.Background(), "https://forge.example/7")
+	for _, err := range []error{opened, looked} {
+		if err == nil || !strings.Contains(err.Error(), "the answer of deliver.command") ||
+			!strings.Contains(signalbox.HintOf(err), "docs/how-to/delivery.md") ||
+			!strings.Contains(signalbox.HintOf(err), "printed 'https://forge.example/7'") {
+			t.Errorf("error %v, hint %q", err, signalbox.HintOf(err))
+		}
+	}
+}
+
 // Only addresses that people can open on the host that was asked are returned.
 func TestAddresses(t *testing.T) {
 	for url, ok := range map[string]bool{
@@ -803,3 +817,33 @@ func FuzzAnswers(f *testing.F) {
 }
 
 func sorted(s []string) []string { return slices.Sorted(slices.Values(s)) }
+
+// Only an issue of the repository that the branch is pushed to is closed.
+func TestIssueLine(t *testing.T) {
+	const issue = "https://github.com/ann/shop/issues/12"
+	for remote, want := range map[string]string{
+		"https://github.com/ann/shop.git":        "Closes #12",
+		"git@github.com:Ann/Shop.git":            "Closes #12",
+		"ssh://git@ssh.github.com:443/ann/shop":  "Closes #12",
+		"https://ann:secret@github.com/ann/shop": "Closes #12",
+		"https://github.com/bob/shop.git":        "For ann/shop#12",
+		"https://github.com/ann/shop2":           "For ann/shop#12",
+		"https://github.example.com/ann/shop":    "For " + issue,
+		"https://gitlab.com/ann/shop.git":        "For " + issue,
+		"https://github.com:8443/ann/shop":       "For " + issue,
+		"/srv/shop.git":                          "For " + issue,
+		"":                                       "For " + issue,
+	} {
+		if got := IssueLine(remote, issue); got != want {
+			t.Errorf("%s: %q, want %q", remote, got, want)
+		}
+	}
+	for _, issue := range []string{"", "https://github.com/ann/shop/pull/12",
+		"https://github.com/ann/shop/issues/12/closes/13", "https://github.com/ann/shop/issues/0",
+		"https://github.com/ann/shop/issues/12\nCloses #13", "https://evil@github.com/ann/shop/issues/1",
+		"https://github.com/ann/shop/issues/x", "javascript:alert(1)"} {
+		if got := IssueLine("https://github.com/ann/shop", issue); got != "" {
+			t.Errorf("%q: %q", issue, got)
+		}
+	}
+}

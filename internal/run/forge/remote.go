@@ -89,6 +89,26 @@ func (r remote) requestOn(s, separator string) (page, error) {
 	return p, err
 }
 
+// IssueLine returns the line with which the description of a request in the repository of a remote
+// names the issue at an address of GitHub, "" if it is none. Only in the repository of the issue does
+// the line close the issue: elsewhere the number is that of something else, and a person who merges
+// a request in a fork has not decided about the issues of the original. A repository that was renamed
+// since counts as another one: closing an issue takes a click, and closing a wrong one is noticed late.
+func IssueLine(remote, issue string) string {
+	p, err := parsePage(issue, "/issues/")
+	if err != nil {
+		return ""
+	}
+	r, err := parseRemote(remote)
+	switch {
+	case err != nil || r.host != p.host:
+		return "For " + issue
+	case !strings.EqualFold(r.path, p.path):
+		return fmt.Sprintf("For %s#%d", p.path, p.number)
+	}
+	return fmt.Sprintf("Closes #%d", p.number)
+}
+
 // address are the characters of the address of a request.
 var address = lazy.Regexp(`^https?://[A-Za-z0-9:/._?=&%#~+@!$,;()*-]+$`)
 

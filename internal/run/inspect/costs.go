@@ -32,14 +32,24 @@ type CostRow struct {
 type CostReader struct {
 	mu                  sync.Mutex
 	seq                 uint64
-	leases              map[uint64]*leaseCost
+	meter               Meter
 	roles, agents, days map[string]*CostRow
 }
 
-// leaseCost is a session whose lease has not ended, by its epoch.
-type leaseCost struct {
-	role    signalbox.Role
-	agent   string
+// Meter follows what sessions use, event by event. The zero value has seen nothing.
+type Meter struct {
+	sessions map[uint64]*MeteredSession // by their epochs, while their leases live
+}
+
+// MeteredSession is a session that can use something.
+type MeteredSession struct {
+	Work  string
+	Role  signalbox.Role
+	Epoch uint64
+	// Agent is the last one that was started, "" before that.
+	Agent string
+	// Model is the one that the last turn named at its end.
+	Model   string
 	running Usage // what the turn has reported so far
 }
 
@@ -47,9 +57,9 @@ type leaseCost struct {
 func (r *CostReader) Read(ctx context.Context, j Journal, upTo uint64) (Costs, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.leases == nil {
-		r.leases, r.roles, r.agents, r.days = map[uint64]*leaseCost{}, map[string]*CostRow{},
-			map[string]*CostRow{}, map[string]*CostRow{}
+	if r.roles == nil {
+		r.roles, r.agents, r.days = map[string]*CostRow{}, map[string]*CostRow{},
+			map[string]*CostRow{}
 	}
 	for r.seq < upTo {
 		events, err := j.Read(ctx, r.seq, int(min(upTo-r.seq, sessionRead)))
@@ -60,7 +70,9 @@ func (r *CostReader) Read(ctx context.Context, j Journal, upTo uint64) (Costs, e
 			break
 		}
 		for i := range events {
-			r.add(&events[i])
+			if s, more, turns := r.meter.Add(&events[i]); turns > 0 || more != (Usage{}) {
+				r.count(s, events[i].Time, more, turns)
+			}
 		}
 		r.seq = events[len(events)-1].Seq
 	}
@@ -81,57 +93,64 @@ func sorted(rows map[string]*CostRow, order func(a, b CostRow) int) []CostRow {
 	return list
 }
 
-// add adds what an event says. The rules add up the same events in the same way.
-func (r *CostReader) add(e *signalbox.Event) {
+// Live returns how many sessions hold work.
+func (m *Meter) Live() int { return len(m.sessions) }
+
+// Add returns the session of an event about its lease, the start of a turn, or what a turn has used
+// since its last report; nil for other events. The rules add up the same events in the same way.
+func (m *Meter) Add(e *signalbox.Event) (s *MeteredSession, more Usage, turns int) {
 	switch e.Type {
 	case rules.TypeLeaseGranted:
-		r.leases[e.Seq] = &leaseCost{role: read[rules.LeaseGranted](e).Role}
-	case rules.TypeLeaseReleased:
-		delete(r.leases, read[rules.LeaseReleased](e).Epoch)
-	case rules.TypeLeaseExpired:
-		delete(r.leases, read[rules.LeaseExpired](e).Epoch)
+		if m.sessions == nil {
+			m.sessions = map[uint64]*MeteredSession{}
+		}
+		s = &MeteredSession{Work: e.Work, Role: read[rules.LeaseGranted](e).Role, Epoch: e.Seq}
+		m.sessions[e.Seq] = s
+	case rules.TypeLeaseReleased, rules.TypeLeaseExpired:
+		epoch := read[rules.LeaseReleased](e).Epoch
+		s = m.sessions[epoch]
+		delete(m.sessions, epoch)
 	case rules.TypeAgentStarted:
 		b := read[rules.AgentStarted](e)
-		if lease := r.leases[b.Epoch]; lease != nil {
-			lease.agent, lease.running = b.Agent, Usage{}
-			r.count(lease, e.Time, Usage{}, 1)
+		if s = m.sessions[b.Epoch]; s != nil {
+			s.Agent, s.running, turns = b.Agent, Usage{}, 1
 		}
 	case rules.TypeAgentSpent:
 		b := read[rules.AgentSpent](e)
-		r.spend(b.Epoch, e.Time, b.Spent, b.Estimated)
+		if s = m.sessions[b.Epoch]; s != nil {
+			more = s.spend(b.Spent, b.Estimated)
+		}
 	case rules.TypeAgentTurnEnded:
 		b := read[rules.AgentTurnEnded](e)
-		r.spend(b.Epoch, e.Time, b.Spent, b.Estimated)
-		if lease := r.leases[b.Epoch]; lease != nil {
-			lease.running = Usage{}
+		if s = m.sessions[b.Epoch]; s != nil {
+			more = s.spend(b.Spent, b.Estimated)
+			s.running, s.Model = Usage{}, b.Model
 		}
 	}
+	return s, more, turns
 }
 
-// spend adds what a turn has used since its last report.
-func (r *CostReader) spend(epoch uint64, at time.Time, spent rules.Spent, estimated bool) {
-	lease := r.leases[epoch]
-	if lease == nil {
-		return
-	}
+// spend returns what a turn has used since its last report.
+func (s *MeteredSession) spend(spent rules.Spent, estimated bool) Usage {
 	if spent.EstimatedTokens = 0; estimated {
 		spent.EstimatedTokens = spent.Tokens
 	}
-	more, was := usageOf(spent), lease.running
-	lease.running = more
-	more.add(Usage{-was.Tokens, -was.EstimatedTokens, -was.CostMicros, -was.Seconds})
-	r.count(lease, at, more, 0)
+	more, was := usageOf(spent), s.running
+	s.running = more
+	more.Add(Usage{-was.Tokens, -was.EstimatedTokens, -was.CostMicros, -was.Seconds,
+		-was.UnknownTokens, -was.UnknownCost})
+	return more
 }
 
-func (r *CostReader) count(lease *leaseCost, at time.Time, more Usage, turns int) {
+func (r *CostReader) count(s *MeteredSession, at time.Time, more Usage, turns int) {
 	for _, c := range []struct {
 		rows map[string]*CostRow
 		name string
-	}{{r.roles, string(lease.role)}, {r.agents, cmp.Or(lease.agent, "unknown")}, {r.days, at.UTC().Format(time.DateOnly)}} {
+	}{{r.roles, string(s.Role)}, {r.agents, cmp.Or(s.Agent, "unknown")}, {r.days, at.UTC().Format(time.DateOnly)}} {
 		if c.rows[c.name] == nil {
 			c.rows[c.name] = &CostRow{Name: c.name}
 		}
 		c.rows[c.name].Turns += turns
-		c.rows[c.name].add(more)
+		c.rows[c.name].Add(more)
 	}
 }

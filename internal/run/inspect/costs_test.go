@@ -27,7 +27,7 @@ func TestCosts(t *testing.T) {
 			"days": costs.Days} {
 			var sum Usage
 			for _, row := range rows {
-				sum.add(row.Usage)
+				sum.Add(row.Usage)
 			}
 			if math.Abs(sum.Seconds-want.Seconds) > 1e-6 {
 				t.Errorf("%s: %f seconds, want %f", name, sum.Seconds, want.Seconds)
@@ -68,8 +68,9 @@ func TestCosts(t *testing.T) {
 		Signal: "review_passed", Named: "T1",
 		Turn: &rules.Turn{Spent: rules.Spent{Tokens: 50, CostMicros: 900, Time: time.Second}}})
 	costs := check()
-	want := []CostRow{{Name: "critic", Turns: 1, Usage: Usage{50, 0, 900, 1}},
-		{Name: "developer", Turns: 2, Usage: Usage{1300, 300, 530, 62}}}
+	want := []CostRow{{Name: "critic", Turns: 1, Usage: Usage{Tokens: 50, CostMicros: 900, Seconds: 1}},
+		{Name: "developer", Turns: 2, Usage: Usage{Tokens: 1300,
+			EstimatedTokens: 300, CostMicros: 530, Seconds: 62}}}
 	if diff := cmp.Diff(want, costs.Roles); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
 	}

@@ -41,6 +41,8 @@ type Details struct {
 	// Matrix has the results of the checks that ran last, and Checked the commit that they ran on.
 	Matrix  []CheckResult `json:"check_matrix,omitempty"`
 	Checked string        `json:"checked_commit,omitempty"`
+	// FindingHistory are all findings about it, with what became of them.
+	FindingHistory []rules.TaskFinding `json:"finding_history,omitempty"`
 	// Branch has the work, and Commit is the one that counts: what an author last saved, or what
 	// was checked.
 	Branch string `json:"branch,omitempty"`
@@ -117,7 +119,7 @@ func ReadDetails(ctx context.Context, b *box.Box, w *rules.Work, now time.Time) 
 			worker.Agent = s.Agent()
 		}
 	}
-	d.Checked, d.Commit = w.Task.Commit, WorkCommit(w)
+	d.Checked, d.Commit, d.FindingHistory = w.Task.Commit, WorkCommit(w), w.Task.Raised
 	if w.Task.Delivered != nil {
 		d.Delivered = &w.Task.Delivered.Delivery
 	}

@@ -1,4 +1,4 @@
-// Package inspect answers what is going on in a box: the status of the whole box, and one task in
+// Package inspect describes the state of a box: the status of the whole box, and one task in
 // detail. It only reads; a diff gets the commits that only other machines have into the repository.
 // Its answers are plain structs with JSON tags, the same for the command line, MCP and other
 // programs; package render prints them for people.
@@ -18,15 +18,17 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/text"
 )
 
-// Status is what is going on in a box.
+// Status is the state of a box.
 type Status struct {
 	Box string `json:"box"`
 	// At is the time of the status, and Events the number of events on the ledger then.
@@ -47,6 +49,9 @@ type Status struct {
 	// ClockAhead is by how many seconds the clock of this machine is ahead of that of the database,
 	// negative if it is behind; absent if the ledger is in a file.
 	ClockAhead *float64 `json:"clock_ahead,omitempty"`
+	// Clocks are those of the machines whose processes work with the ledger now, and of the nodes
+	// of a cluster, by machine; absent if the ledger is in a file.
+	Clocks []Clock `json:"clocks,omitempty"`
 	// Continue is the command that continues the plan. It is absent if a run is at work, and if
 	// starting one would not help.
 	Continue string `json:"continue,omitempty"`
@@ -95,11 +100,19 @@ type Copy struct {
 	Problem  string     `json:"problem,omitempty"`
 }
 
+// Clock is the clock of a machine.
+type Clock struct {
+	Machine string `json:"machine"`
+	// Ahead is by how many seconds it is ahead of that of the database, negative if it is behind.
+	Ahead float64 `json:"ahead"`
+}
+
 // Plan is the progress of a plan.
 type Plan struct {
 	ID        string `json:"id"`
 	Title     string `json:"title"`
 	Source    string `json:"source,omitempty"`
+	File      string `json:"file,omitempty"` // if the source is an id
 	Tasks     int    `json:"tasks"`
 	Completed int    `json:"completed"`
 	Cancelled int    `json:"cancelled"`
@@ -136,6 +149,10 @@ type Usage struct {
 	EstimatedTokens int64   `json:"estimated_tokens,omitempty"`
 	CostMicros      int64   `json:"cost_micros"`
 	Seconds         float64 `json:"seconds"`
+	// UnknownTokens and UnknownCost are in how many turns tokens or a cost are missing from the
+	// above, because they are not known.
+	UnknownTokens int64 `json:"unknown_tokens,omitempty"`
+	UnknownCost   int64 `json:"unknown_cost,omitempty"`
 }
 
 // BudgetUse is what was used of a budget since the human last extended it. A limit of 0 is none.
@@ -290,7 +307,7 @@ func (c *Counts) add(is Condition) {
 func plans(s *rules.State) []Plan {
 	list := []Plan{}
 	for _, p := range s.Plans() {
-		list = append(list, Plan{ID: p.ID, Title: p.Name, Source: p.Source,
+		list = append(list, Plan{ID: p.ID, Title: p.Name, Source: p.Source, File: p.File,
 			Current: p.ID == s.PlanID()})
 	}
 	index := func(id string) int { return slices.IndexFunc(list, func(p Plan) bool { return p.ID == id }) }
@@ -342,7 +359,8 @@ func spending(s *rules.State, now time.Time) Spending {
 }
 
 func usageOf(s rules.Spent) Usage {
-	return Usage{s.Tokens, s.EstimatedTokens, s.CostMicros, s.Time.Seconds()}
+	return Usage{s.Tokens, s.EstimatedTokens, s.CostMicros, s.Time.Seconds(), s.UnknownTokens,
+		s.UnknownCost}
 }
 
 func budgetUse(b rules.BudgetUse) BudgetUse {
@@ -469,18 +487,28 @@ func ReadStatus(ctx context.Context, b *box.Box, now time.Time) (*Status, error)
 		}
 		st.Copies = append(st.Copies, shown)
 	}
-	if err := st.addClock(ctx, b); err != nil && !isAway(err) {
+	if err := st.addClocks(ctx, b); err != nil && !isAway(err) {
 		return nil, err
 	}
 	return st, nil
 }
 
-// FindBehind finds out whether the base branch waits behind the base. root is the folder of the
-// project. Without an answer from git there is none.
+// FindBehind finds out whether the base branch waits behind the base; see the function.
 func (st *Status) FindBehind(ctx context.Context, b *box.Box, root string) {
-	if !b.Config.Workspace.Shared() {
-		st.Base.Behind, _ = workspace.FindBehind(ctx, root, b.Config.Deliver.Target)
+	st.Base.Behind = FindBehind(ctx, b.Config, root)
+}
+
+// FindBehind returns why the base branch waits behind the base, nil if it does not. root is the
+// folder of the project; "" means that there is none. Without an answer from git there is no reason.
+func FindBehind(ctx context.Context, c *config.Config, root string) *workspace.Behind {
+	if c.Workspace.Shared() || root == "" {
+		return nil
 	}
+	behind, err := workspace.FindBehind(ctx, root, c.Deliver.Target)
+	if err != nil {
+		return nil
+	}
+	return behind
 }
 
 // FindLeft finds the cancelled tasks that keep their worktrees on this machine.
@@ -497,19 +525,31 @@ func (st *Status) FindLeft(b *box.Box) {
 	})
 }
 
-// addClock compares the clock of this machine with that of the database that machines share.
-func (st *Status) addClock(ctx context.Context, b *box.Box) error {
+// addClocks compares the clocks of this machine and of the others with that of the database that
+// they share.
+func (st *Status) addClocks(ctx context.Context, b *box.Box) error {
+	warn := func(text, fix string) {
+		if text != "" {
+			st.Requests = append(st.Requests, Request{Kind: RequestFault, Text: text + ": " + fix,
+				Command: "signalbox doctor"})
+		}
+	}
 	offset, ok, err := b.ClockOffset(ctx)
 	if err != nil || !ok {
 		return err
 	}
 	ahead := offset.Ahead.Seconds()
 	st.ClockAhead = &ahead
-	if text := offset.Text(); text != "" {
-		st.Requests = append(st.Requests, Request{Kind: RequestFault,
-			Text: text + ": " + box.FixClock, Command: "signalbox doctor"})
+	warn(offset.Text(), box.FixClock)
+	clocks, err := b.Clocks(ctx)
+	host, _ := os.Hostname() // its clock was compared above
+	for _, c := range clocks {
+		st.Clocks = append(st.Clocks, Clock{c.Machine, c.Ahead.Seconds()})
+		if c.Machine != host {
+			warn(box.ClockText(c), box.FixClocks)
+		}
 	}
-	return nil
+	return err
 }
 
 // isAway reports whether an error means that the ledger does not answer. Without the names of
@@ -641,14 +681,15 @@ func (st *Status) resumeCommand() string {
 	return paused.ResumeCommand()
 }
 
-// runCommand returns the command that starts a run of the current plan.
+// runCommand returns the command that starts a run of the current plan. Without a file, signalbox
+// run continues what the box has.
 func (st *Status) runCommand() string {
 	for _, p := range st.Plans {
 		if file := p.file(); p.Current && file != "" {
-			return "signalbox run " + file
+			return "signalbox run " + text.ShellWord(file)
 		}
 	}
-	return "signalbox worker"
+	return "signalbox run"
 }
 
 // Active reports whether a run or worker is alive on this machine.
@@ -665,7 +706,10 @@ func (st *Status) HeldElsewhere() bool {
 
 // file returns the file of the plan, "" if it is not known.
 func (p *Plan) file() string {
-	if strings.HasPrefix(p.Source, "id:") || strings.HasPrefix(p.Source, "stdin:") {
+	switch {
+	case strings.HasPrefix(p.Source, "id:"), strings.HasPrefix(p.Source, "stdin:"):
+		return p.File
+	case p.Source == rules.AddedSource:
 		return ""
 	}
 	return p.Source

@@ -284,6 +284,43 @@ func TestStatusOfAKilledRun(t *testing.T) {
 	}
 }
 
+// Words wait for an agent until one has them in its prompt, or is interrupted to read them.
+func TestStatusOfWordsThatWait(t *testing.T) {
+	h := begin(t, nil, task("T1"))
+	h.check("B-1")
+	waits := func(when string, want ...signalbox.Role) {
+		t.Helper()
+		w, _ := h.s.Work("T1")
+		got := NewTask(h.s, w, h.now).MessagesFor
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: words wait for %q, want %q", when, got, want)
+		}
+	}
+	tell := rules.Tell{Work: "T1", Text: "be brief", Actor: "ann"}
+	h.do(tell)
+	waits("before the developer", signalbox.RoleDeveloper)
+	h.start(signalbox.RoleDeveloper, "T1")
+	waits("while the developer reads them")
+	tell.Now = true
+	h.do(tell)
+	waits("while the developer is interrupted")
+	tell.Now = false
+	h.do(tell)
+	waits("while the developer works", signalbox.RoleDeveloper)
+}
+
+// What follows the word cancelled does not repeat it.
+func TestWhyATaskIsCancelled(t *testing.T) {
+	for reason, want := range map[string]string{"": "by ann", "not needed": "not needed"} {
+		h := begin(t, nil, task("T1"))
+		h.do(rules.Order{What: rules.OrderCancel, Work: "T1", Reason: reason, Actor: "ann"})
+		w, _ := h.s.Work("T1")
+		if got := NewTask(h.s, w, h.now); got.Condition != Cancelled || got.WaitsFor != want {
+			t.Errorf("the task is %s: %s, want %s", got.Condition, got.WaitsFor, want)
+		}
+	}
+}
+
 func TestStatusWithoutAPlan(t *testing.T) {
 	h := begin(t, nil)
 	if st := NewStatus(h.s, h.now); st.Standing != rules.StandingEmpty {

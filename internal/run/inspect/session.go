@@ -47,7 +47,7 @@ type Turn struct {
 	Usage  Usage          `json:"usage"`
 	Commit string         `json:"commit,omitempty"`
 	// Interrupted means that signalbox ended the agent, because of Cap or because the run was
-	// stopped.
+	// stopped, or that its service refused to serve it.
 	Interrupted bool      `json:"interrupted,omitempty"`
 	Cap         rules.Cap `json:"cap,omitempty"`
 	// Signals are the accepted signals, and Refused the refused ones.
@@ -139,7 +139,7 @@ func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int,
 		for i := range events {
 			if e := &events[i]; e.Work == w.ID && e.Session == s.Session &&
 				(end == 0 || e.Seq <= end) {
-				s.add(e)
+				s.Add(e)
 			}
 		}
 		after = events[len(events)-1].Seq
@@ -147,9 +147,9 @@ func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int,
 	return s, nil
 }
 
-// add adds what an event says about the session. An event in an unknown form adds nothing: whether
+// Add adds what an event of the session says about it. An event in an unknown form adds nothing: whether
 // the ledger is valid is checked elsewhere.
-func (s *Session) add(e *signalbox.Event) {
+func (s *Session) Add(e *signalbox.Event) {
 	switch e.Type {
 	case rules.TypeLeaseGranted:
 		s.Machine = read[rules.LeaseGranted](e).Machine
@@ -199,7 +199,7 @@ func (s *Session) add(e *signalbox.Event) {
 	}
 	s.Usage = Usage{}
 	for _, t := range s.Turns {
-		s.Usage.add(t.Usage)
+		s.Usage.Add(t.Usage)
 	}
 }
 
@@ -238,8 +238,9 @@ func (s *Session) addOutcome(e *signalbox.Event) {
 			s.Outcome = "interrupted"
 		}
 	case rules.TypeLeaseReleased:
-		if s.Outcome == "" {
-			s.Outcome = read[rules.LeaseReleased](e).Reason
+		reason := read[rules.LeaseReleased](e).Reason
+		if s.Outcome == "" || reason == rules.ReleasedLimit || reason == rules.ReleasedUnavailable {
+			s.Outcome = reason
 		}
 	}
 }
@@ -274,9 +275,12 @@ func checksOutcome(b rules.ChecksRan) string {
 	return "no checks to run"
 }
 
-func (u *Usage) add(more Usage) {
+// Add adds more usage.
+func (u *Usage) Add(more Usage) {
 	u.Tokens, u.EstimatedTokens = u.Tokens+more.Tokens, u.EstimatedTokens+more.EstimatedTokens
 	u.CostMicros, u.Seconds = u.CostMicros+more.CostMicros, u.Seconds+more.Seconds
+	u.UnknownTokens, u.UnknownCost = u.UnknownTokens+more.UnknownTokens,
+		u.UnknownCost+more.UnknownCost
 }
 
 // read returns the data of an event.

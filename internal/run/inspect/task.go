@@ -53,6 +53,14 @@ type Task struct {
 	// Skipped are the gates that it passes without a verdict, because its plan says so: review,
 	// audit.
 	Skipped []string `json:"skipped,omitempty"`
+	// OpenFindings is how many findings keep it from passing.
+	OpenFindings int `json:"open_findings,omitempty"`
+	// MessagesFor are the roles that wait for words of the human, one for each message that no
+	// agent has got yet, and that the one at work does not have either; "" is the next agent,
+	// whatever its role.
+	MessagesFor []signalbox.Role `json:"messages_for,omitempty"`
+	// DoneBy are the agents that wrote and judged it, with their vendors and models.
+	DoneBy []rules.DoneBy `json:"done_by,omitempty"`
 	// Request is the address of its pull request, "" if it has none.
 	Request string `json:"request,omitempty"`
 	Effort
@@ -110,7 +118,13 @@ func NewTask(s *rules.State, w *rules.Work, now time.Time) Task {
 	}
 	t.Kind, t.Plan, t.Questions, t.Audited, t.Usage = w.Task.Kind, w.Task.Plan, w.Task.Questions,
 		w.Task.Audited, usageOf(w.Task.Spent)
-	t.Skipped = w.Task.Skipped
+	t.Skipped, t.OpenFindings = w.Task.Skipped, len(w.Task.OpenFindings())
+	t.DoneBy = w.Task.DoneBy
+	for _, m := range w.Task.Messages {
+		if !t.Worker.has(m) {
+			t.MessagesFor = append(t.MessagesFor, m.Role)
+		}
+	}
 	if w.Task.Delivered != nil {
 		t.Request = w.Task.Delivered.Request
 	}
@@ -118,7 +132,8 @@ func NewTask(s *rules.State, w *rules.Work, now time.Time) Task {
 	case w.Phase == signalbox.PhaseCompleted:
 		t.Condition = Completed
 	case w.Task.Cancelled != "":
-		t.Condition, t.WaitsFor = Cancelled, w.Task.Cancelled
+		// "cancelled by ann" would follow the condition, which says it already
+		t.Condition, t.WaitsFor = Cancelled, strings.TrimPrefix(w.Task.Cancelled, "cancelled ")
 	case lease != nil && w.Task.Parked != nil:
 		t.Condition, t.WaitsFor = Parked, w.Task.Parked.For
 	case lease != nil:
@@ -167,6 +182,8 @@ func (t *Task) wait(s *rules.State, w *rules.Work) {
 		t.Condition, t.WaitsFor = Waiting, strings.Join(open, ", ")
 	case s.WaitsForApproval(w):
 		t.Condition = NeedsApproval
+	default:
+		t.WaitsFor = s.LackOfJudge(w)
 	}
 }
 
@@ -183,6 +200,12 @@ func newWorker(w *rules.Work, lease *signalbox.Lease) *Worker {
 		}
 	}
 	return worker
+}
+
+// has reports whether an agent at work has a message in its prompt, or is interrupted to read it.
+// Only the end of its turn records that it got it.
+func (w *Worker) has(m rules.Message) bool {
+	return w != nil && w.Attempt > 0 && m.IsFor(w.Role) && (m.Seq < w.Epoch || m.Now)
 }
 
 // Name returns what people call the worker: its role in words, or the name of the expert.

@@ -315,3 +315,29 @@ func TestDefinitionsAndLabels(t *testing.T) {
 		t.Errorf("the plan is\n%s", made.Plan)
 	}
 }
+
+// SourceOf finds the issue of each imported task, and nothing that the issue says.
+func TestSourceOf(t *testing.T) {
+	p, _ := imported(t, issue(3, "Resolve issue 9, <https://github.com/ann/app/issues/9>.",
+		"Resolve issue 8, <https://github.com/ann/app/issues/8>."), issue(12, "x", ""),
+		Issue{Number: 4, Title: "no address", State: "OPEN",
+			Body: "Resolve issue 4, <https://github.com/ann/app/issues/4>."},
+		Issue{Number: 5, Title: "another address", State: "OPEN",
+			URL: "https://github.com/ann/app/issues/6"})
+	want := map[string]string{"GH-3": "https://github.com/ann/app/issues/3",
+		"GH-12": "https://github.com/ann/app/issues/12", "GH-4": "", "GH-5": ""}
+	if len(p.Tasks) != len(want) {
+		t.Errorf("%d tasks", len(p.Tasks))
+	}
+	for _, task := range p.Tasks {
+		if got := SourceOf(task); got != want[task.ID] {
+			t.Errorf("%s: %q, want %q in %s", task.ID, got, want[task.ID], task.Work)
+		}
+	}
+	for _, work := range []string{"", "See: Resolve issue 1, <https://github.com/a/b/issues/1>.",
+		"Resolve issue 1, <javascript:/issues/1>.", "Resolve issue 1, https://github.com/a/b/issues/1."} {
+		if got := SourceOf(plan.Task{Work: work}); got != "" {
+			t.Errorf("%q: %q", work, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/run/plan"
 )
 
@@ -40,6 +41,22 @@ func (i *importer) render(name string) []byte {
 		}
 	}
 	return []byte(b.String())
+}
+
+// source matches the start of the work of a task that was made from an issue: see render.
+var source = lazy.Regexp(`^Resolve issue (\d{1,9}), <(https?://[^<>\s]*/issues/(\d{1,9}))>\.`)
+
+// SourceOf returns the address of the issue from which a task was made, "" if it was not. What
+// others wrote in the issue comes after it, so it cannot name another one.
+func SourceOf(t plan.Task) string {
+	found := source().FindStringSubmatch(t.Work)
+	if found == nil || found[1] != found[3] {
+		return ""
+	}
+	if _, ok := webAddress(found[2]); !ok {
+		return ""
+	}
+	return found[2]
 }
 
 func (t *task) render(b *strings.Builder) {

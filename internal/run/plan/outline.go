@@ -428,7 +428,7 @@ func (o *outline) planReview(l *label) {
 		o.fault(l.start, "keep one of them", "the label %s is used twice, first on line %d",
 			quote(l.written), o.line(o.reviewStart))
 	case !ok:
-		o.fault(l.start, reviewHint, "%s is not a review", quote(strings.TrimSpace(written)))
+		o.fault(l.start, ReviewHint, "%s is not a review", quote(strings.TrimSpace(written)))
 	default:
 		o.review, o.reviewStart, o.reviewEnd = review, o.lineStart(l.start), end
 	}

@@ -10,7 +10,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// A task says which review it needs, or the plan does for all that do not say. Agents are not told.
+// A task names the review that it needs, or the plan does for all tasks that name none. Agents are
+// not told.
 func TestReview(t *testing.T) {
 	p, err := Parse("plan.md", []byte("# Plan\n\nText.\n\n**Review**: critic\n\nMore.\n\n"+
 		"#### Task A: a\n**Review**: Checks."+good+"\n#### Task B: b"+good+
@@ -33,8 +34,8 @@ func TestReview(t *testing.T) {
 		t.Errorf("introduction %q", p.Introduction)
 	}
 	for source, want := range map[string]string{
-		"#### Task A: a\n**Review**: none" + good:                       `2: "none" is not a review | ` + reviewHint,
-		"**Review**: x\n\n#### Task A: a" + good:                        `1: "x" is not a review | ` + reviewHint,
+		"#### Task A: a\n**Review**: none" + good:                       `2: "none" is not a review | ` + ReviewHint,
+		"**Review**: x\n\n#### Task A: a" + good:                        `1: "x" is not a review | ` + ReviewHint,
 		"**Review**: full\n\n**Review**: full\n\n#### Task A: a" + good: `3: the label "Review" is used twice, first on line 1 | keep one of them`,
 		"#### Task A: a" + good + "\n#### Notes\n\n**Review**: checks\n": `7: the label "Review" has no effect here | ` +
 			"move it below the heading of a task, or above the first phase and task",

@@ -17,10 +17,11 @@ type taskReader struct {
 	task     Task
 	blockers []blocker // BlockedBy with lines
 	faults   []Fault
-	reviewed bool // the task says which review it needs
+	reviewed bool // the task names the review that it needs
 }
 
-const reviewHint = "write full (critic and auditor), critic, or checks (neither)"
+// ReviewHint is the hint for a review that does not exist.
+const ReviewHint = "write full (critic and auditor), critic, or checks (neither)"
 
 func parseReview(text string) (rules.Review, bool) {
 	return rules.ParseReview(strings.ToLower(strings.TrimSuffix(strings.TrimSpace(text), ".")))
@@ -147,7 +148,7 @@ func (r *taskReader) section(s section) {
 	case labelReview:
 		review, ok := parseReview(s.text)
 		if !ok {
-			r.fault(s.line, reviewHint, "%s is not a review", quote(s.text))
+			r.fault(s.line, ReviewHint, "%s is not a review", quote(s.text))
 		}
 		t.Review, r.reviewed = review, true
 	case labelBudget:

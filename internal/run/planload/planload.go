@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
@@ -20,8 +21,8 @@ import (
 // Options configure Load.
 type Options struct {
 	Actor string
-	// Source and ID identify the plan; see Identify.
-	Source, ID string
+	// Source, ID and File identify the plan; see Identify.
+	Source, ID, File string
 	// Shared means that all tasks work in one folder.
 	Shared bool
 	// Replace and Finished are those of rules.LoadPlan.
@@ -29,22 +30,31 @@ type Options struct {
 	Finished rules.FinishedPlan
 }
 
-// Identify returns what identifies a plan: its own id, or else the path of its file below the root
-// of the project. The id is the preferred one for the box. A plan from standard input, "-", is
-// identified by its name.
-func Identify(p *plan.Plan, file, root string) (source, id string) {
-	if p.ID != "" {
-		return "id:" + p.ID, p.ID
+// Identify sets what identifies a plan: its own id, or else the path of its file below the root of
+// the project. The id is the preferred one for the box. A plan from standard input, "-", is
+// identified by its name. File is the path if a plan with an id of its own has one.
+func (o *Options) Identify(p *plan.Plan, file, root string) {
+	switch {
+	case p.ID != "":
+		o.Source, o.ID = "id:"+p.ID, p.ID
+		if file != "-" {
+			o.File = pathBelow(root, file)
+		}
+	case file == "-":
+		o.Source, o.ID = "stdin:"+p.Name, idFrom(p.Name)
+	default:
+		base := filepath.Base(file)
+		o.Source, o.ID = pathBelow(root, file), idFrom(strings.TrimSuffix(base, filepath.Ext(base)))
 	}
-	if file == "-" {
-		return "stdin:" + p.Name, idFrom(p.Name)
+}
+
+// pathBelow returns the path of a file below a folder, or the full one if it is somewhere else.
+func pathBelow(root, file string) string {
+	path := realPath(file)
+	if below, err := filepath.Rel(realPath(root), path); err == nil && filepath.IsLocal(below) {
+		return filepath.ToSlash(below)
 	}
-	source = realPath(file)
-	if below, err := filepath.Rel(realPath(root), source); err == nil && filepath.IsLocal(below) {
-		source = filepath.ToSlash(below)
-	}
-	base := filepath.Base(file)
-	return source, idFrom(strings.TrimSuffix(base, filepath.Ext(base)))
+	return path
 }
 
 // realPath returns a path without symbolic links, so that a file has one path.
@@ -95,7 +105,7 @@ func Load(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, o Options)
 	}
 	for !all.Loaded {
 		answer, err := b.Engine.Do(ctx, rules.LoadPlan{Plan: digest, Name: p.Name, Tasks: tasks,
-			Actor: o.Actor, Source: o.Source, ID: o.ID, Replace: o.Replace, Finished: o.Finished})
+			Actor: o.Actor, Source: o.Source, File: o.File, ID: o.ID, Replace: o.Replace, Finished: o.Finished})
 		if err != nil {
 			return all, err
 		}
@@ -108,6 +118,28 @@ func Load(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, o Options)
 		o.Replace = true // the first part was accepted
 	}
 	return all, nil
+}
+
+// Continue gives the box the configuration for a run that continues what it has, and returns the
+// name of its plan.
+func Continue(ctx context.Context, b *box.Box, actor string, shared bool) (name string, err error) {
+	planned, loaded := false, false
+	b.Engine.View(func(s *rules.State) {
+		var digest signalbox.Hash
+		digest, name, loaded = s.Plan()
+		planned = digest != signalbox.Hash{}
+	})
+	switch {
+	case !planned:
+		return "", signalbox.CodeNotFound.Errorf(
+			"add a task with signalbox add TEXT, or name the file of a plan: signalbox run plan.md",
+			"there is nothing to run: the box has no plan")
+	case !loaded:
+		return "", signalbox.CodeConflict.Errorf("run it with its file, which loads the rest",
+			"plan '%s' was loaded only in part", name)
+	}
+	_, err = b.Engine.Do(ctx, rules.Configure{Policy: PolicyOf(b.Config, shared), Actor: actor})
+	return name, err
 }
 
 // Preview returns a box in memory in which a plan is loaded as a run would load it, and the id of

@@ -54,6 +54,9 @@ func PolicyOf(c *config.Config, shared bool) rules.Policy {
 		p.Experts = append(p.Experts,
 			rules.Expert{Name: e.Name, Keywords: e.Keywords, Slots: e.Slots})
 	}
+	if value := c.EffectiveIndependence(); value != config.IndependenceNone {
+		p.Independence = rules.Independence(value)
+	}
 	addAgents(&p, c)
 	return p
 }
@@ -62,12 +65,18 @@ func PolicyOf(c *config.Config, shared bool) rules.Policy {
 func addAgents(p *rules.Policy, c *config.Config) {
 	settings := map[string]bool{}
 	add := func(role signalbox.Role, expert string, list config.AgentList) {
-		p.Agents = append(p.Agents, rules.RoleAgents{Role: role, Expert: expert, Agents: list})
+		independent := p.Independence != rules.IndependenceNone
+		judges := role == signalbox.RoleCritic || role == signalbox.RoleAuditor
+		p.Agents = append(p.Agents, rules.RoleAgents{Role: role, Expert: expert, Agents: list,
+			Named: independent && judges && c.NamesAgent(role)})
 		for _, name := range list {
 			if !settings[name] {
 				settings[name] = true
-				p.AgentSettings = append(p.AgentSettings,
-					rules.AgentSettings{Agent: name, Settings: agentSettings(c, name)})
+				s := rules.AgentSettings{Agent: name, Settings: agentSettings(c, name)}
+				if independent {
+					s.Vendor, s.Model = c.VendorOf(name, ""), c.AgentNamed(name).Model
+				}
+				p.AgentSettings = append(p.AgentSettings, s)
 			}
 		}
 	}
@@ -98,10 +107,14 @@ func agentSettings(c *config.Config, name string) signalbox.Hash {
 	return sha256.Sum256(text)
 }
 
-// checkSet returns a digest of the checks, their environments, and what prepares the worktrees that
-// they run in.
+// checkSet returns a digest of the checks that run on the base, their environments, and what prepares
+// the worktrees that they run in.
 func checkSet(c *config.Config) signalbox.Hash {
-	parts := []any{c.Checks, c.Environments}
+	commands := c.OnlyCommands()
+	if len(commands) == 0 && len(c.Checks) > 0 {
+		commands = nil // as without checks
+	}
+	parts := []any{commands, c.Environments}
 	if len(c.Setup) > 0 {
 		parts = append(parts, c.Setup)
 	}

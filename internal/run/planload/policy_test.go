@@ -45,9 +45,12 @@ limits: {reviews: 9, file_wait: 1m}
 			Agents: both}, {Role: signalbox.RoleHealthAuditor, Agents: both},
 		{Role: signalbox.RoleExpert, Agents: both}, {Role: signalbox.RoleExpert, Expert: "database",
 			Agents: []string{"codex"}}}
-	for _, name := range []string{"claude", "codex", "gemini"} {
-		want.AgentSettings = append(want.AgentSettings,
-			rules.AgentSettings{Agent: name, Settings: agentSettings(c, name)})
+	// the author and the auditor are of two vendors by default; the critic is named
+	want.Independence, want.Agents[1].Named = rules.IndependenceVendor, true
+	for _, a := range [][2]string{{"claude", "anthropic"}, {"codex", "openai"},
+		{"gemini", "google"}} {
+		want.AgentSettings = append(want.AgentSettings, rules.AgentSettings{Agent: a[0],
+			Settings: agentSettings(c, a[0]), Vendor: a[1]})
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -73,5 +76,25 @@ func TestSetupIsPartOfTheChecks(t *testing.T) {
 	with.Setup = []config.Setup{{Name: "modules", Command: "npm ci"}}
 	if PolicyOf(c, false).CheckSet == PolicyOf(with, false).CheckSet {
 		t.Error("setup commands make no difference")
+	}
+}
+
+// The digest of a configuration never changes with the program: baselines and accepted failures
+// depend on it. Checks that do not run on the base are no part of it.
+func TestCheckSetStays(t *testing.T) {
+	const mutation = "{name: bite, kind: mutation, command: make test}"
+	const plain = "checks: [{name: test, command: make test, timeout: 5m, environments: [box], " +
+		"env_pass: [CI]}"
+	const more = "\nsetup: [{name: modules, command: npm ci}]\n" +
+		"environments: [{name: box, run: [podman, run]}]\n"
+	const none = "b424c1d8e394e57e4ba7d6a98b8788f4290f91100c89a89f2dece48fdc18c196"
+	const old = "9d7ab4fc7776ad89fe1d49c98ca2caa1f68fcd5251f22cebd00bbd5dc6b020a9"
+	for text, want := range map[string]string{"{}": none, "checks: [" + mutation + "]": none,
+		plain + "]" + more: old, plain + ", " + mutation + "]" + more: old} {
+		c, err := config.Parse([]byte(text))
+		must.Succeed(t, err)
+		if got := checkSet(c).String(); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
 	}
 }

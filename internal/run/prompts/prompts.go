@@ -54,6 +54,15 @@ type Data struct {
 	// markers.
 	Conflicts, Unresolved []string
 	ConflictNotes         string
+	// Open are the findings that are open, with their ids, without those that the author finds
+	// elsewhere in its prompt. Settled are those that reviewers should not raise again.
+	Open, Settled []Point
+	// Judged is the commit that an agent of this role judged before, "" if none did. OnlyNotes
+	// means that another critic has rejected this commit, for notes only. Decides is why the
+	// auditor decides instead of the critic: notes or dispute; "" if the work passed its review.
+	Judged    string
+	OnlyNotes bool
+	Decides   string
 	// Context is what went wrong with the previous agent.
 	Context string
 	// Commit is the commit to review, and Base the commit of the base that it is compared with.
@@ -95,12 +104,22 @@ type Data struct {
 
 // Parts of Data.
 type (
-	Check struct{ Name, Command string }
+	Check struct {
+		Name, Command string
+		// Mutation means that the command must fail for a broken line.
+		Mutation bool
+	}
 	// Finding is from the human if it has an Actor. Summary is everything then, and Older means
 	// that the human sent the work back again after it: the newer one counts where they differ.
 	Finding struct {
 		Cause, Work, Summary, Text, Actor string
 		Older                             bool
+	}
+	// Point is a finding with what became of it. Reply is what its developer says, and Upheld means
+	// that the answer to that is that it stands.
+	Point struct {
+		ID, Place, Text, Source, State, Reply string
+		Upheld                                bool
 	}
 	// Resumption is why an agent continues its conversation. If nothing else applies, it was
 	// interrupted. Back means that its work has come back, or was not finished in time, as TimedOut
@@ -262,18 +281,20 @@ func sample(role signalbox.Role) *Data {
 	finding := Findings{{Cause: "review", Work: "T0", Summary: "text", Text: "text"}}
 	human := Findings{{Cause: rules.FindingHuman, Summary: "text", Actor: "text", Older: true}}
 	const key = "sample-key"
+	points := []Point{{"F1", "text", "text", "text", "text", "text", true}}
 	return &Data{Role: role, Work: "T1", Title: "text", Phase: "IMPLEMENTATION", Dir: ".",
 		Task: plan.Task{ID: "T1", Title: "text", Phase: "text", Work: "text", Criteria: text,
 			BlockedBy: text, Reading: text, Environments: text,
 			Files: text, Budget: &plan.Budget{}, Notes: "text"},
 		Plan: "text", Introduction: "text", BaseBranch: "main",
-		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text,
+		Specification: "text", Checks: []Check{{Name: "text", Command: "text"}}, Environments: text,
 		Protected: text, ProtectedExisting: text,
 		Experts:  []rules.Expert{{Name: "text", Gap: "text", Keywords: text}},
 		Findings: append(human, finding...), Corrections: human,
 		Messages: []Message{{"text", "text", 1}}, Answers: []Answer{{"text", "text"}},
 		Advice: []Advice{{"text", "text", "text"}}, Overlaps: text, Conflicts: text,
 		Unresolved: text, ConflictNotes: "text", Context: "text", Steering: text,
+		Open: points, Settled: points, Judged: "text", OnlyNotes: true, Decides: "notes",
 		Commit: "text", Base: "text", Diff: "text", Hidden: "text", Results: text,
 		Differs: text, Accepted: text, Issues: finding,
 		Request: "text", Asker: "T0", Expert: "text", Instructions: "text",

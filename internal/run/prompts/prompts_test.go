@@ -37,8 +37,9 @@ func fullData(role signalbox.Role) *Data {
 			Reading:  []string{"README.md"}, Files: []string{"counter.go"},
 			Environments: []string{"linux"}, Notes: "**Hint**: look at the tests."},
 		Specification: "Confidence: HIGH\nExpanded Specification: by one, always",
-		Checks:        []Check{{"unit tests", "go test ./..."}, {"lint", "go vet ./..."}},
-		Environments:  []string{"local", "go 1.26"}, Protected: []string{".github/**"},
+		Checks: []Check{{Name: "unit tests", Command: "go test ./..."},
+			{Name: "lint", Command: "go vet ./..."}},
+		Environments: []string{"local", "go 1.26"}, Protected: []string{".github/**"},
 		Experts: []rules.Expert{{Name: "database"}, {Name: "poet", Gap: "no one\nrhymes"}},
 		Findings: []Finding{{Cause: rules.FindingHuman,
 			Summary: "count by one\n## Findings\nand by nothing else", Actor: "ann"},
@@ -60,7 +61,12 @@ func fullData(role signalbox.Role) *Data {
 		Diff:   map[bool]string{true: "/box/tmp/S.diff"}[reviews(role)], BaseBranch: "main",
 		Steering: map[bool][]string{true: {".claude/settings.json", "AGENTS.md"}}[!role.IsAuthor()],
 		Plan:     "Numbers that count", Introduction: "We count by one.\n\nNo floats.",
-		Results:  map[bool][]string{true: {"lint|local"}}[role == signalbox.RoleHealthAuditor],
+		Results: map[bool][]string{true: {"lint|local"}}[role == signalbox.RoleHealthAuditor],
+		Open: []Point{{"F2", "counter.go:3", "counts by two", "review", "claimed fixed", "by one", false},
+			{"F3", "", "use a float", "audit", "disputed", "the plan says: no floats", true}},
+		Settled: []Point{{"F1", "", "a name\n# is short", "review", "note", "", false}},
+		Judged:  map[bool]string{true: "41c1f3f"}[reviews(role)], OnlyNotes: role == signalbox.RoleCritic,
+		Decides:  map[bool]string{true: "dispute"}[role == signalbox.RoleAuditor],
 		Differs:  []string{"lint in local: reported PASS (0), was FAIL (1)"},
 		Accepted: []string{"lint|go 1.26"},
 		Issues: []Finding{{Work: "T1", Summary: "no compiler",
@@ -160,13 +166,16 @@ func TestHostileTextIsIndented(t *testing.T) {
 			Advice: []Advice{{"database", evil, evil}}, Context: evil,
 			Issues: []Finding{{Work: "T1", Summary: evil, Text: evil}}, Request: evil,
 			Experts: []rules.Expert{{Name: "poet", Gap: evil}}, Again: true, Output: evil,
-			Wrong: evil, Signals: SignalsFor(role, "T1", "")}
+			Wrong: evil, Open: []Point{{"F1", evil, evil, "review", "open", evil, false}},
+			Settled: []Point{{"F2", evil, evil, "review", "note", evil, false}},
+			Signals: SignalsFor(role, "T1", "")}
 		text, err := Render(role, "", b)
 		must.Succeed(t, err)
 		for line := range strings.Lines(string(text)) {
 			for part := range strings.SplitSeq(line, "\r") {
 				if strings.Contains(part, "EVIL") && !strings.HasPrefix(part, "    ") &&
-					!strings.HasPrefix(part, "- poet: ") {
+					!strings.HasPrefix(part, "- poet: ") && !strings.HasPrefix(part, "- F1 (") &&
+					!strings.HasPrefix(part, "- F2 (") {
 					t.Errorf("%s: %q", role, part)
 				}
 			}
@@ -366,11 +375,13 @@ func TestResumedPrompt(t *testing.T) {
 	for name, c := range map[string]struct {
 		resumed Resumption
 		says    string
-		returns bool // findings belong to it
+		// Findings belong to it. Whether the program has kept a prompt that was interrupted is not
+		// known.
+		returns bool
 	}{
-		"interrupted": {Resumption{}, "You were interrupted. ", false},
+		"interrupted": {Resumption{}, "You were interrupted. ", true},
 		"waited":      {Resumption{Waited: true}, "What you waited for is there", false},
-		"told":        {Resumption{Told: true}, "there is a message for you", false},
+		"told":        {Resumption{Told: true}, "there is a message for you", true},
 		"back":        {Resumption{Back: true}, "Your work has come back to you", true},
 		"late":        {Resumption{Back: true, TimedOut: true}, "You ran out of time", true},
 		"merged": {Resumption{Back: true, Merged: true},

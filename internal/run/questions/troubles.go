@@ -31,10 +31,16 @@ type Message struct {
 	Text  string `json:"text"`
 	// Role is whom it is for; "" means the next agent, whatever its role.
 	Role signalbox.Role `json:"role,omitempty"`
+	// Missed means that no agent will get it, because the work is done.
+	Missed bool `json:"missed,omitempty"`
 }
 
-// Waits says whom the message waits for.
+// Waits says whom the message waits for, or that it was not delivered.
 func (m Message) Waits() string {
+	if m.Missed {
+		return fmt.Sprintf("message from %s that no %s got before the work was done", m.Actor,
+			cmp.Or(m.Role, "agent"))
+	}
 	if m.Role == "" {
 		return "message from " + m.Actor + " that no agent has received yet"
 	}
@@ -110,7 +116,7 @@ func FindTroubles(ctx context.Context, b *box.Box, w *rules.Work) (found Trouble
 			if err != nil {
 				return found, err
 			}
-			found.Messages = append(found.Messages, Message{m.Actor, text, m.Role})
+			found.Messages = append(found.Messages, Message{m.Actor, text, m.Role, w.Done()})
 		}
 	}
 	questions, err := List(ctx, b, false)

@@ -1,7 +1,7 @@
-// Package steer carries out what a human decides about a run: approve, answer, reject, rework,
-// tell, pause, resume, cancel, retry. The command line, the screen of a run, the API and the
-// dashboard parse what the human entered into a Decision, and only this package translates it into
-// a command of the rules.
+// Package steer carries out what a human decides about a run: add, approve, answer, reject, rework,
+// tell, waive, pause, resume, cancel, retry. The command line, the screen of a run, the API and the
+// dashboard parse what the human entered into a Decision or a NewTask, and only this package
+// translates it into a command of the rules.
 package steer
 
 import (
@@ -20,6 +20,7 @@ const (
 	Reject rules.OrderKind = "reject" // a merge that waits for approval
 	Rework rules.OrderKind = "rework" // send work back to its author
 	Tell   rules.OrderKind = "tell"   // give words to an agent
+	Waive  rules.OrderKind = "waive"  // let a finding stand
 )
 
 // Decision is something that a human decided.
@@ -29,7 +30,9 @@ type Decision struct {
 	Work string
 	// Question is the question that is answered.
 	Question string
-	// Text is the answer, or the words for agents.
+	// Finding is the finding that is waived.
+	Finding string
+	// Text is the answer, the words for agents, or why a finding is waived.
 	Text string
 	// Note is what a retry tells the next agent. From is the phase in which it restarts.
 	Note string
@@ -55,6 +58,8 @@ func (d Decision) command(body signalbox.Hash) rules.Command {
 	case Reject, Rework:
 		return rules.Rework{Work: d.Work, Text: d.Text, Body: body, Actor: d.Actor,
 			Reject: d.What == Reject}
+	case Waive:
+		return rules.Waive{Work: d.Work, Finding: d.Finding, Reason: d.Text, Actor: d.Actor}
 	case Tell:
 		return rules.Tell{Work: d.Work, Role: d.Role, Now: d.Now, Text: d.Text, Body: body, Actor: d.Actor}
 	}

@@ -26,6 +26,8 @@ func TestCommand(t *testing.T) {
 			rules.Rework{Work: "T1", Text: "no", Actor: "ann", Reject: true}},
 		{Decision{What: Rework, Work: "T1", Text: "again", Actor: "ann"},
 			rules.Rework{Work: "T1", Text: "again", Actor: "ann"}},
+		{Decision{What: Waive, Work: "T1", Finding: "F2", Text: "it may stay", Actor: "ann"},
+			rules.Waive{Work: "T1", Finding: "F2", Reason: "it may stay", Actor: "ann"}},
 		{Decision{What: Tell, Work: "T1", Text: "hear", Actor: "ann"},
 			rules.Tell{Work: "T1", Text: "hear", Actor: "ann"}},
 		{Decision{What: rules.OrderApprove, Work: "T1", Commit: "c1", Reason: "good", Actor: "ann"},

@@ -169,9 +169,13 @@ func (s *session) measure(e *signalbox.Event) {
 	t.ended = e.Time
 	t.set("gen_ai.request.model", short(b.Model))
 	t.set("gen_ai.conversation.id", s.conversation)
-	t.set("gen_ai.usage.input_tokens", b.InputTokens)
-	t.set("gen_ai.usage.output_tokens", b.OutputTokens)
-	t.set("signalbox.cost_usd", float64(b.Spent.CostMicros)/1e6)
+	if b.Spent.UnknownTokens == 0 {
+		t.set("gen_ai.usage.input_tokens", b.InputTokens)
+		t.set("gen_ai.usage.output_tokens", b.OutputTokens)
+	}
+	if b.Spent.UnknownCost == 0 {
+		t.set("signalbox.cost_usd", float64(b.Spent.CostMicros)/1e6)
+	}
 	t.set("signalbox.estimated", b.Estimated)
 	t.set("signalbox.exit", int64(b.Exit))
 	t.set("signalbox.interrupted", b.Interrupted)

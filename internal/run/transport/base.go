@@ -51,7 +51,7 @@ func (f *Follower) Observe(ctx context.Context, start bool) {
 
 // observe completes an observation of the base, and records it. The caller holds mu.
 func (f *Follower) observe(ctx context.Context, seen rules.ObserveBase) {
-	f.settle(ctx)
+	seen.Joined = f.settle(ctx)
 	if f.exchange.Shared() {
 		if err := f.sync(ctx, seen); err != nil && ctx.Err() == nil && !engine.IsReported(err) {
 			warn(f.exchange.repo, "cannot synchronise the base branch with the ledger; "+
@@ -64,13 +64,14 @@ func (f *Follower) observe(ctx context.Context, seen rules.ObserveBase) {
 	}
 }
 
-// settle makes the base branch follow the base, if it waits. What is in the way is logged once.
-func (f *Follower) settle(ctx context.Context) {
+// settle makes the base branch follow the base, if it waits. It reports whether the branch waited
+// and has followed. What is in the way is logged once.
+func (f *Follower) settle(ctx context.Context) (followed bool) {
 	behind, err := f.exchange.repo.Settle(ctx)
 	text := ""
 	switch {
 	case ctx.Err() != nil:
-		return
+		return false
 	case err != nil:
 		text = fmt.Sprintf("the branch %s waits, because it cannot be moved: %s",
 			f.exchange.repo.Base, workspace.Explain(err))
@@ -79,11 +80,13 @@ func (f *Follower) settle(ctx context.Context) {
 	case f.behind != "":
 		// a warning, because it replaces one on the screen
 		f.log.Warn(fmt.Sprintf("the branch %s has all merged work again", f.exchange.repo.Base))
+		followed = true
 	}
 	if text != "" && text != f.behind {
 		f.log.Warn(text)
 	}
 	f.behind = text
+	return followed
 }
 
 // Behind says why the base branch waits behind the base, "" if it does not.

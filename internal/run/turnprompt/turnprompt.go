@@ -238,7 +238,8 @@ func (p *Builder) collect(ctx context.Context, role signalbox.Role, work string)
 		d.Commit, d.Base = t.Commit, t.Base
 	}
 	for _, check := range p.box.Config.Checks {
-		d.Checks = append(d.Checks, prompts.Check{Name: check.Name, Command: check.Command})
+		d.Checks = append(d.Checks, prompts.Check{Name: check.Name, Command: check.Command,
+			Mutation: check.IsMutation()})
 	}
 	for _, e := range p.box.Config.Environments {
 		d.Environments = append(d.Environments, e.Name)
@@ -343,9 +344,9 @@ func (p *Builder) findPlan(ctx context.Context, id string) (found loadedPlan, er
 // loadTexts fills in what is stored in blobs.
 func (p *Builder) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.Work) error {
 	t := w.Task
-	about := t
+	about, id := t, w.ID
 	if asker != nil {
-		about = asker.Task
+		about, id = asker.Task, asker.ID
 		request, err := stored.SignalText(ctx, p.box, t.Text)
 		if err != nil {
 			return err
@@ -360,6 +361,7 @@ func (p *Builder) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rule
 		if json.Unmarshal(text, &d.Task) != nil {
 			d.Task.Work = string(text)
 		}
+		d.Task.ID = cmp.Or(d.Task.ID, id) // a task that was added has it from the ledger
 	}
 	if about.Parent != "" { // an agent wrote it
 		prompts.Quote(&d.Task)
@@ -373,6 +375,7 @@ func (p *Builder) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rule
 		stored.NewestCorrection(t)); err != nil {
 		return err
 	}
+	addPoints(d, t)
 	if err := p.loadWords(ctx, d, t); err != nil {
 		return err
 	}
@@ -438,6 +441,44 @@ func (p *Builder) loadWords(ctx context.Context, d *prompts.Data, t *rules.Task)
 		d.Messages = append(d.Messages, prompts.Message{Actor: m.Actor, Text: text, Seq: m.Seq})
 	}
 	return nil
+}
+
+// maxSettled is how many findings that are settled a reviewer gets: the last ones.
+const maxSettled = 30
+
+// addPoints fills in what is known about findings. Developers get those of checks and merges with
+// their output, and what the human wants before everything else, so they need not answer these.
+func addPoints(d *prompts.Data, t *rules.Task) {
+	if !d.Author() && !d.Reviewer() {
+		return
+	}
+	for i := range t.Raised {
+		f := &t.Raised[i]
+		point := prompts.Point{ID: f.ID, Place: f.PlaceBeside(), Text: f.Text, State: string(f.State),
+			Source: f.Source(), Reply: f.Reply, Upheld: f.Upheld}
+		switch {
+		case f.Cause == rules.FindingHuman || f.Cause == rules.ReworkChecks ||
+			f.Cause == rules.ReworkMerge:
+		case f.Open() && (d.Reviewer() || f.State != rules.FindingFixed):
+			d.Open = append(d.Open, point)
+		case f.State == rules.FindingWaived, d.Reviewer() && f.State == rules.FindingNote:
+			d.Settled = append(d.Settled, point)
+		}
+	}
+	d.Settled = d.Settled[max(0, len(d.Settled)-maxSettled):]
+	switch d.Role {
+	case signalbox.RoleCritic:
+		d.Judged, d.OnlyNotes = t.ReviewedAt, t.Judgement == rules.JudgeAgain
+	case signalbox.RoleAuditor:
+		if d.Judged = t.AuditedAt; t.Judgement == rules.JudgeAudit {
+			d.Decides = "notes"
+			if slices.ContainsFunc(d.Open, func(p prompts.Point) bool {
+				return p.State == string(rules.FindingDisputed)
+			}) {
+				d.Decides = "dispute"
+			}
+		}
+	}
 }
 
 // matchingExperts returns the experts that have a keyword in the task, or no keywords at all:

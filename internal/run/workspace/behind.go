@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"signalbox"
@@ -38,8 +40,10 @@ type Behind struct {
 	Checkout string   `json:"checkout,omitempty"`
 	Files    []string `json:"files,omitempty"`
 	Conflict bool     `json:"conflict,omitempty"`
-	// Text says all of it, and what to do.
-	Text string `json:"text"`
+	// Text says all of it: Problem, and Fix, what to do.
+	Text    string `json:"text"`
+	Problem string `json:"-"`
+	Fix     string `json:"-"`
 
 	why, do string
 }
@@ -63,15 +67,18 @@ func whileLocked(err error) *Behind {
 		do: "wait until that git is done; if no git is running there, remove the file"}
 }
 
-// describe completes what is said about a branch that waits.
+// describe sets the texts about a branch that waits.
 func (b *Behind) describe(branch, ahead string) {
 	b.Branch, b.Ref, b.Commit = branch, aheadPrefix+branch, ahead
-	b.Text = fmt.Sprintf("the branch %s waits, because %s: %s. Merged work is in %s; %s follows it "+
-		"by itself, or with: git merge %s", branch, b.why, b.do, b.Ref, branch, b.Ref)
+	b.Problem = fmt.Sprintf("the branch %s waits, because %s", branch, b.why)
+	b.Fix = fmt.Sprintf("%s. Merged work is in %s; %s follows it by itself, or with: git merge %s",
+		b.do, b.Ref, branch, b.Ref)
+	b.Text = b.Problem + ": " + b.Fix
 	if b.Conflict {
-		b.Text = fmt.Sprintf("commits on %s conflict with merged work in %s; nothing is lost, and "+
-			"the work continues without your commits. Merge the two: git merge %s, on %s", branch,
-			listFiles(b.Files), b.Ref, branch)
+		b.Problem = fmt.Sprintf("commits on %s conflict with merged work in %s; nothing is lost, and "+
+			"the work continues without your commits", branch, listFiles(b.Files))
+		b.Fix = fmt.Sprintf("Merge the two: git merge %s, on %s", b.Ref, branch)
+		b.Text = b.Problem + ". " + b.Fix
 	}
 }
 
@@ -79,7 +86,7 @@ func (b *Behind) describe(branch, ahead string) {
 type position struct {
 	ref           // of the branch
 	ahead  string // the base if the branch waits, otherwise ""
-	from   string // see waitPrefix
+	from   string // see waitPrefix; "" if git was killed before it moved that ref
 	branch string
 }
 
@@ -94,7 +101,7 @@ func (r *commits) position(ctx context.Context, branch string) (position, error)
 func positionIn(found map[string]ref, branch string) position {
 	p := position{found[branch], found[aheadPrefix+branch].commit,
 		found[waitPrefix+branch].commit, branch}
-	if p.ahead == "" || p.from == "" {
+	if p.ahead == "" {
 		p.from = p.commit
 	}
 	return p
@@ -142,11 +149,11 @@ func (r *commits) isSettled(ctx context.Context, at position) (bool, error) {
 }
 
 // moveAhead moves the base without its branch. from is what the base takes into account of the
-// branch.
+// branch, "" if that is not known.
 func (r *merging) moveAhead(ctx context.Context, held *heldLock, at position, to,
 	from string) error {
 	r.step("moving ahead")
-	if err := checkCommits(to, from); err != nil {
+	if err := checkCommits(to); err != nil {
 		return err
 	}
 	move := func(name, old, to string) string {
@@ -155,8 +162,11 @@ func (r *merging) moveAhead(ctx context.Context, held *heldLock, at position, to
 		}
 		return fmt.Sprintf("update %s %s %s\n", name, to, old)
 	}
-	err := r.updateRefs(ctx, held, move(aheadPrefix+at.branch, at.ahead, to)+
-		fmt.Sprintf("update %s %s\n", waitPrefix+at.branch, from))
+	changes := move(aheadPrefix+at.branch, at.ahead, to)
+	if from != "" {
+		changes += fmt.Sprintf("update %s %s\n", waitPrefix+at.branch, from)
+	}
+	err := r.updateRefs(ctx, held, changes)
 	r.step("moved ahead")
 	return err
 }
@@ -167,8 +177,7 @@ func (r *merging) settled(ctx context.Context, held *heldLock, at position) erro
 		aheadPrefix+at.branch, at.ahead, waitPrefix+at.branch))
 }
 
-// updateRefs changes refs, all or none. It returns errMoved if one of them is not where it should
-// be.
+// updateRefs changes refs, all or none. It returns errMoved if a ref is not where it should be.
 func (r *commits) updateRefs(ctx context.Context, held *heldLock, changes string) error {
 	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(changes), inherit: held,
 		args: []string{"update-ref", "--no-deref", "--stdin"}})
@@ -294,19 +303,31 @@ func (r *merging) rebasing(branch string) *Behind {
 }
 
 // FindBehind returns why a branch of the repository around dir waits, or nil. It changes nothing.
-// "" means the branch that is checked out.
+// "" means any branch: the one that waits need not be checked out, as during a rebase.
 func FindBehind(ctx context.Context, dir, branch string) (*Behind, error) {
 	r, done, err := Borrow(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+	branches := []string{branch}
 	if branch == "" {
-		if branch, err = r.branchHere(ctx); err != nil {
+		ahead, err := r.refs(ctx, strings.TrimSuffix(aheadPrefix, "/"))
+		if err != nil {
 			return nil, err
 		}
+		branches = slices.Sorted(maps.Keys(ahead))
 	}
-	r.Base = branch
+	for _, branch := range branches {
+		branch = strings.TrimPrefix(branch, aheadPrefix)
+		if behind, err := r.findBehind(ctx, branch); behind != nil || err != nil {
+			return behind, err
+		}
+	}
+	return nil, nil
+}
+
+func (r *merging) findBehind(ctx context.Context, branch string) (*Behind, error) {
 	at, err := r.position(ctx, branch)
 	if err != nil || at.commit == "" {
 		return nil, err
@@ -333,7 +354,8 @@ func (r *merging) wait(ctx context.Context, at position) (*Behind, error) {
 	}
 	behind, err := r.obstacle(ctx, at)
 	if behind == nil {
-		behind = &Behind{why: "no run has moved it yet", do: "continue the run"}
+		behind = &Behind{why: "a run moves it at its next step",
+			do: "continue the run if none is active"}
 	}
 	return behind, err
 }

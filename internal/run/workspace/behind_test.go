@@ -41,8 +41,8 @@ func TestBehind(t *testing.T) {
 	k.sound()
 }
 
-// TestBehindConflict: a commit on the branch that conflicts with the base is left to the person, and
-// the base goes on without it.
+// TestBehindConflict: a commit on the branch that conflicts with the base is left to the person,
+// and the base continues without it.
 func TestBehindConflict(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n", "b": "1\n"})
@@ -115,6 +115,11 @@ func TestBehindDuringOperations(t *testing.T) {
 			if err != nil || found == nil || !strings.HasPrefix(found.Text, want) ||
 				gitRun(t, k.dir, "rev-parse", "main") != before {
 				t.Fatalf("%+v, %v", found, err)
+			}
+			// also if the branch is not checked out
+			if shown, err := FindBehind(t.Context(), k.dir, ""); err != nil || shown == nil ||
+				shown.Text != found.Text {
+				t.Errorf("shown %+v, %v", shown, err)
 			}
 			write(t, k.dir, map[string]string{"a": "both\n"})
 			gitRun(t, k.dir, "add", "a")
@@ -317,4 +322,73 @@ func (p *person) check() {
 			p.t.Fatalf("lost %q:\n%s", line, strings.Join(p.steps, "\n"))
 		}
 	}
+}
+
+// TestBehindHalfRecorded: if git was killed between the two refs of a base that moves ahead, the
+// commits that a person makes on the branch are joined to the base all the same.
+func TestBehindHalfRecorded(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n", "b": "1\n"})
+	k.work("T1", map[string]string{"a": "T1\n"})
+	write(t, k.dir, map[string]string{"a": "mine\n"})
+	_, err := k.Merge(t.Context(), "T1", "", nil)
+	must.Succeed(t, err)
+	gitRun(t, k.dir, "update-ref", "-d", waitPrefix+"main")
+	write(t, k.dir, map[string]string{"a": "1\n", "b": "mine\n"})
+	mine := k.commit("mine")
+	if found, err := FindBehind(t.Context(), k.dir, ""); err != nil || found == nil {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	k.work("T2", map[string]string{"c": "T2\n"})
+	if _, err = k.Merge(t.Context(), "T2", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	k.settled()
+	gitRun(t, k.dir, "merge-base", "--is-ancestor", mine, "main")
+	wantFiles(t, k.dir, map[string]string{"a": "T1\n", "b": "mine\n", "c": "T2\n"})
+	k.sound()
+}
+
+// TestSwitchedWhileLanding: a person switches to another branch after the merge has found out what
+// is checked out, and before it has locked the index.
+func TestSwitchedWhileLanding(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	k.work("T1", map[string]string{"a": "T1\n"})
+	k.step = func(name string) {
+		if name == "recorded" {
+			gitRun(t, k.dir, "switch", "--quiet", "-c", "other")
+		}
+	}
+	merged, err := k.Merge(t.Context(), "T1", "", nil)
+	must.Succeed(t, err)
+	k.step = func(string) {}
+	wantFiles(t, k.dir, map[string]string{"a": "1\n"})
+	k.sound()
+	k.settled()
+	if at := gitRun(t, k.dir, "rev-parse", "main"); at != merged.Commit {
+		t.Errorf("main is at %s, want %s", at, merged.Commit)
+	}
+}
+
+// TestSettledByThePerson: who merges the base into the branch has settled it, and the next task is
+// merged on top.
+func TestSettledByThePerson(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n", "b": "1\n"})
+	k.work("T1", map[string]string{"a": "T1\n"})
+	k.work("T2", map[string]string{"b": "T2\n"})
+	write(t, k.dir, map[string]string{"a": "mine\n"})
+	_, err := k.Merge(t.Context(), "T1", "", nil)
+	must.Succeed(t, err)
+	gitRun(t, k.dir, "checkout", "--quiet", "a")
+	write(t, k.dir, map[string]string{"c": "mine\n"})
+	k.commit("mine")
+	gitRun(t, k.dir, "merge", "--quiet", aheadPrefix+"main")
+	if _, err := k.Merge(t.Context(), "T2", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	k.settled()
+	wantFiles(t, k.dir, map[string]string{"a": "T1\n", "b": "T2\n", "c": "mine\n"})
+	k.sound()
 }

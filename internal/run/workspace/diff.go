@@ -272,9 +272,9 @@ func asBlob(id string) blobID {
 	return blobID(id)
 }
 
-// describeBinary returns what a diff says about a file that git takes for binary: its size and
-// digest. Git takes every file with a zero byte for one, which a script may have, so text is shown
-// after all, and so is what replaces a file by a script.
+// describeBinary returns the text of a diff for a file that git treats as binary: its size and
+// digest. Git treats every file with a zero byte as binary, and a script may contain one. So the
+// lines of text files are shown, and those of a script that replaces another file.
 func (d *differ) describeBinary(ctx context.Context, line string, old, new blobID) (string, error) {
 	before, err := d.readBlob(ctx, old)
 	if err != nil {

@@ -13,8 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/memory"
 	"signalbox/internal/testkit/must"
 )
+
+func TestMain(m *testing.M) {
+	memory.UseForTempFiles()
+	os.Exit(m.Run())
+}
 
 // kit is a repository in its own folder, without any user's configuration.
 type kit struct {

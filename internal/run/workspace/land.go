@@ -41,6 +41,14 @@ func (r *merging) land(ctx context.Context, l landing) error {
 	if err != nil {
 		return err
 	}
+	if settled, err := r.isSettled(ctx, at); err != nil {
+		return err
+	} else if settled && at.ahead != "" { // by a person
+		if err := r.settled(ctx, held, at); err != nil {
+			return err
+		}
+		at.ahead = ""
+	}
 	if at.base() != l.Before {
 		return errMoved
 	}
@@ -91,7 +99,21 @@ func (r *merging) advance(ctx context.Context, held *heldLock, l landing, checke
 	}
 	defer os.Remove(filepath.Join(gitDir, indexLock))
 	r.step("index locked")
+	if on, err := r.isOn(ctx, l.Checkout, l.Base); !on || err != nil {
+		return &Behind{Checkout: l.Checkout, do: "wait until that is done",
+			why: "another branch is being checked out in " + l.Checkout}, errors.Join(err, r.clearLanding())
+	}
 	return r.moveCheckout(ctx, held, l, gitDir)
+}
+
+// isOn reports whether a branch is checked out in a folder. While the index is locked, no git
+// can begin to check out another one.
+func (r *merging) isOn(ctx context.Context, dir, branch string) (bool, error) {
+	head, err := r.gitIn(ctx, dir, "symbolic-ref", "--quiet", "HEAD")
+	if status(err) == 1 { // detached
+		return false, nil
+	}
+	return strings.TrimSpace(head) == headsPrefix+branch, err
 }
 
 // moveCheckout works on a copy of the index, because the index itself is locked, and then replaces

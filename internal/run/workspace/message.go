@@ -48,8 +48,8 @@ func CommitMessage(task, title, summary string) string {
 var special = lazy.Regexp(
 	`(?i)^([A-Za-z0-9_-]+[ \t]*[:=]|---|diff |\(cherry picked from |>From |From )`)
 
-// orders matches what tells a forge to run no checks, such as [skip ci]: words in brackets of which
-// one is skip or no, and ***NO_CI***.
+// orders matches what tells a forge to run no checks, such as [skip ci]: words in brackets that
+// include skip or no, and ***NO_CI***.
 var orders = lazy.Regexp(`(?i)\[([^\[\]\n]*\b(?:skip|no)(?:_|\b)[^\[\]\n]*)\]|\*\*\*(NO_CI)\*\*\*`)
 
 // withoutOrders returns text with round brackets around such words.

@@ -170,6 +170,89 @@ func (r *edits) Differing(ctx context.Context, from, to string) (names []string,
 	return names, err
 }
 
+// ChangedTexts returns the contents of the files that differ between two commits, in both, if wanted
+// accepts their names.
+func (r *edits) ChangedTexts(ctx context.Context, from, to string,
+	wanted func(name string) bool) ([]string, error) {
+	changes, err := r.compareTrees(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	var hashes []string
+	for _, d := range changes {
+		for _, v := range []version{d.from, d.to} {
+			if v.hash != "" && v.mode != modeSubmodule && v.mode != modeLink && wanted(d.path) {
+				hashes = append(hashes, v.hash)
+			}
+		}
+	}
+	contents, err := r.readBlobs(ctx, "", hashes)
+	return slices.Collect(maps.Values(contents)), err
+}
+
+// ChangedFile is a file, and nothing else, that differs between two commits.
+type ChangedFile struct {
+	Path string
+	// Old and New are its contents in the first commit and in the second. They are nil where it is
+	// not a file, or is too large.
+	Old, New []byte
+	// Large means that the old or the new content is too large.
+	Large bool
+}
+
+// ChangedFiles returns the files that differ between two commits. Contents larger than limit bytes
+// are left out, and so is a file that was only moved, at its new place.
+func (r *edits) ChangedFiles(ctx context.Context, from, to string,
+	limit int64) (files []ChangedFile, err error) {
+	changes, err := r.compareTrees(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	isFile := func(v version) bool {
+		return v.hash != "" && v.mode != modeSubmodule && v.mode != modeLink
+	}
+	var objects strings.Builder
+	var hashes []string
+	moved := map[string]bool{}
+	for _, d := range changes {
+		for _, v := range []version{d.from, d.to} {
+			if isFile(v) {
+				objects.WriteString(v.hash + " .\n")
+				hashes = append(hashes, v.hash)
+			}
+		}
+		if isFile(d.from) {
+			moved[d.from.hash] = true
+		}
+	}
+	large, err := r.largeBlobs(ctx, objects.String(), limit)
+	if err != nil {
+		return nil, err
+	}
+	tooLarge := map[string]bool{}
+	for _, blob := range large {
+		tooLarge[blob.hash] = true
+	}
+	contents, err := r.readBlobs(ctx, "",
+		slices.DeleteFunc(hashes, func(hash string) bool { return tooLarge[hash] }))
+	if err != nil {
+		return nil, err
+	}
+	read := func(v version) []byte {
+		if !isFile(v) || tooLarge[v.hash] {
+			return nil
+		}
+		return append([]byte{}, contents[v.hash]...)
+	}
+	for _, d := range changes {
+		if (isFile(d.from) || isFile(d.to)) && !(isFile(d.to) && moved[d.to.hash]) {
+			files = append(files, ChangedFile{d.path, read(d.from), read(d.to),
+				tooLarge[d.from.hash] || tooLarge[d.to.hash]})
+		}
+	}
+	return files, nil
+}
+
 // LargeFile is a file that is larger than allowed.
 type LargeFile struct {
 	Path string

@@ -145,7 +145,7 @@ func TestProcesses(t *testing.T) {
 		return scratch.Close()
 	})
 	count("changed", 2, func() error { _, err := tree.changed(t.Context()); return err })
-	count("merge", 12, func() error {
+	count("merge", 13, func() error {
 		_, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: head, Base: base,
 			Check: noCheck})
 		return err

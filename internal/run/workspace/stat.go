@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -85,4 +86,57 @@ func parseStat(out string) (files []FileStat, err error) {
 		files = append(files, f)
 	}
 	return files, nil
+}
+
+// LineRange is the lines of a file from First to Last.
+type LineRange struct{ First, Last int }
+
+// ChangedLines returns the lines of a file that differ between two commits, with the three lines
+// around each, as they are numbered in the second one.
+func (r *commits) ChangedLines(ctx context.Context, from, to, file string) ([]LineRange, error) {
+	var diff bytes.Buffer
+	if err := r.Diff(ctx, &diff, from, to, DiffOptions{Only: []string{file}}); err != nil {
+		return nil, err
+	}
+	return changedLines(diff.String()), nil
+}
+
+// changedLines returns the new lines that the hunks of a diff cover. The lines of a hunk are counted,
+// so that none of them can pass for the beginning of another.
+func changedLines(diff string) (ranges []LineRange) {
+	old, added := 0, 0
+	for line := range strings.Lines(diff) {
+		switch {
+		case old <= 0 && added <= 0:
+			var first, ignored int
+			if n, _ := fmt.Sscanf(line, "@@ -%d,%d +%d,%d @@", &ignored, &old, &first, &added); n != 4 {
+				old, added, first = hunkOfOneLine(line)
+			}
+			if added > 0 {
+				ranges = append(ranges, LineRange{first, first + added - 1})
+			}
+		case line[0] == '-':
+			old--
+		case line[0] == '+':
+			added--
+		case line[0] == ' ':
+			old, added = old-1, added-1
+		}
+	}
+	return ranges
+}
+
+// hunkOfOneLine reads the beginning of a hunk in which a count of one line is left out.
+func hunkOfOneLine(line string) (old, added, first int) {
+	var ignored int
+	if n, _ := fmt.Sscanf(line, "@@ -%d +%d,%d @@", &ignored, &first, &added); n == 3 {
+		return 1, added, first
+	}
+	if n, _ := fmt.Sscanf(line, "@@ -%d,%d +%d @@", &ignored, &old, &first); n == 3 {
+		return old, 1, first
+	}
+	if n, _ := fmt.Sscanf(line, "@@ -%d +%d @@", &ignored, &first); n == 2 {
+		return 1, 1, first
+	}
+	return 0, 0, 0
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -78,5 +79,29 @@ func TestHostileCommits(t *testing.T) {
 	}
 	if _, err := os.Lstat(owned); err == nil {
 		t.Error("git wrote a file")
+	}
+}
+
+// A line of a file can look like the beginning of a hunk, or of another file.
+func TestChangedLines(t *testing.T) {
+	lines := func(from, to int) (text string) {
+		for n := from; n <= to; n++ {
+			text += strconv.Itoa(n) + "\n"
+		}
+		return text
+	}
+	k := newKit(t, map[string]string{"a.txt": lines(1, 60), "one.txt": "x\n", "same.txt": "x\n"})
+	start := k.base()
+	write(t, k.dir, map[string]string{"one.txt": "y\n", "new.txt": "x\n",
+		"a.txt": lines(1, 9) + "@@ -1,1 +1,99 @@\n" + lines(11, 39) + "-- a\n++ b\n" + lines(40, 60)})
+	work := k.commit("work")
+	for file, want := range map[string][]LineRange{
+		"a.txt": {{7, 13}, {37, 44}}, "one.txt": {{1, 1}}, "new.txt": {{1, 1}}, "same.txt": nil,
+		"missing.txt": nil} {
+		got, err := k.ChangedLines(t.Context(), start, work, file)
+		must.Succeed(t, err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
 	}
 }

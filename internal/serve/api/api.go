@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/portfolio"
+	"signalbox/internal/run/history"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/stream"
@@ -35,6 +36,8 @@ type Options struct {
 	// Portfolio returns the desk of the portfolio, which need not exist; nil means that there is
 	// none. It is called for each request.
 	Portfolio func() *portfolio.Desk
+	// History reads where time and money went; nil means a reader of its own.
+	History *history.Reader
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 	// Now returns the time; nil means time.Now.
@@ -82,6 +85,9 @@ func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API,
 	}
 	if a.opts.Log == nil {
 		a.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if a.opts.History == nil {
+		a.opts.History = new(history.Reader)
 	}
 	if a.opts.Now == nil {
 		a.opts.Now = time.Now

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,6 +27,9 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/portfolio/example"
+	"signalbox/internal/run/history"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/stream"
@@ -158,11 +162,13 @@ func (w *world) post(path, token string, body, answer any) {
 // must be made twice.
 var scopes = map[string]access.Scope{
 	"getStatus": access.Read, "listWork": access.Read, "getWork": access.Read,
+	"explainWork": access.Read, "getStats": access.Read,
 	"listQuestions": access.Read, "getDiff": access.Read, "getLog": access.Read,
 	"verifyLedger": access.Private, "getKey": access.Read, "proveEvent": access.Read,
 	"getBlob": access.Read, "listEvents": access.Read, "streamEvents": access.Read,
+	"addTask":        access.Operate,
 	"answerQuestion": access.Answer, "approveWork": access.Answer, "rejectWork": access.Answer,
-	"reworkWork": access.Answer, "tellWork": access.Answer,
+	"reworkWork": access.Answer, "waiveFinding": access.Answer, "tellWork": access.Answer,
 	"pauseWork": access.Operate, "resumeWork": access.Operate, "cancelWork": access.Operate,
 	"retryWork": access.Operate,
 	"pauseRun":  access.Operate, "resumeRun": access.Operate, "cancelRun": access.Operate,
@@ -593,6 +599,44 @@ func TestBlobsAreNeverPages(t *testing.T) {
 	}
 }
 
+// TestAddTask adds tasks to a box that never had a plan.
+func TestAddTask(t *testing.T) {
+	w := newWorld(t, false)
+	token := w.tokens[access.Operate]
+	var first, second taskAdded
+	w.post("/tasks", token, map[string]string{"text": "fix the typo", "review": "checks"}, &first)
+	w.post("/tasks", token, map[string]any{"text": "say it in the manual", "title": "manual",
+		"blocked_by": []string{"A-1"}}, &second)
+	if first.Work != "A-1" || first.Phase != signalbox.PhaseImplementation || second.Work != "A-2" ||
+		second.Seq <= first.Seq {
+		t.Errorf("answers %+v, %+v", first, second)
+	}
+	w.box.Engine.View(func(s *rules.State) {
+		one, _ := s.Work("A-1")
+		two, _ := s.Work("A-2")
+		if one.Title != "fix the typo" || one.Task.Review != rules.ReviewChecks ||
+			two.Title != "manual" || !slices.Equal(two.Task.Blockers, []string{"A-1"}) {
+			t.Errorf("%+v, %+v", one, two)
+		}
+	})
+	events, err := w.box.Journal.Read(t.Context(), first.Seq-1, 1)
+	must.Succeed(t, err)
+	if len(events) != 1 || events[0].Work != "A-1" || events[0].Actor != "operate" {
+		t.Errorf("events %+v", events)
+	}
+	for body, want := range map[string]int{
+		`{"text": ""}`:                             http.StatusBadRequest,
+		`{"text": "x", "review": "none"}`:          http.StatusBadRequest,
+		`{"text": "x", "blocked_by": ["T9"]}`:      http.StatusNotFound,
+		`{"text": "x", "id": "mine"}`:              http.StatusBadRequest,
+		`{"text": "a\u001b[2J", "title": "title"}`: http.StatusBadRequest,
+	} {
+		if status, answer := w.request(http.MethodPost, Prefix+"/tasks", token, body); status != want {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+}
+
 // TestRetryInAPhase restarts a task in a phase, with a note for the next agent, as the command line
 // does.
 func TestRetryInAPhase(t *testing.T) {
@@ -688,5 +732,71 @@ func TestListEventsWithFilters(t *testing.T) {
 		w.tokens[access.Read], nil); status != http.StatusOK ||
 		!strings.Contains(string(body), `"items":[]`) {
 		t.Errorf("after the largest number: %d %s", status, body)
+	}
+}
+
+// The status says why the base branch waits for the checkout.
+func TestStatusSaysWhyTheBranchWaits(t *testing.T) {
+	w := newWorld(t, false)
+	w.api.opts.Root = t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		command := exec.Command("git", append([]string{"-C", w.api.opts.Root, "-c", "user.name=Ann",
+			"-c", "user.email=ann@example.org", "-c", "commit.gpgSign=false"}, args...)...)
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	status := func() *workspace.Behind {
+		t.Helper()
+		code, data := w.request(http.MethodGet, Prefix+"/status", w.tokens[access.Read], nil)
+		var st inspect.Status
+		if err := json.Unmarshal(data, &st); err != nil || code != http.StatusOK {
+			t.Fatalf("%d %s: %v", code, data, err)
+		}
+		return st.Base.Behind
+	}
+	git("init", "-q", "-b", "main")
+	git("commit", "-q", "--allow-empty", "-m", "first")
+	if got := status(); got != nil {
+		t.Errorf("it waits for nothing: %+v", got)
+	}
+	git("update-ref", "refs/signalbox/waits/main", "main")
+	git("commit", "-q", "--allow-empty", "-m", "merged")
+	git("update-ref", "refs/signalbox/base/main", "main")
+	git("reset", "-q", "--hard", "main^")
+	if got := status(); got == nil || got.Ref != "refs/signalbox/base/main" ||
+		!strings.HasPrefix(got.Text, "the branch main waits, because ") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestHistory explains work, and says what the ledger has learned, as events are added.
+func TestHistory(t *testing.T) {
+	w := newWorld(t, false)
+	get := func(path string, answer any) {
+		t.Helper()
+		status, data := w.request(http.MethodGet, Prefix+path, w.tokens[access.Read], nil)
+		if status != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, status, data)
+		}
+		must.Succeed(t, json.Unmarshal(data, answer))
+	}
+	w.do(rules.OpenWork{Work: "task-1", Title: "by hand", Actor: "ann"})
+	var x history.Explanation
+	get("/work/task-1/explanation", &x)
+	if x.ID != "task-1" || x.Done || x.Turns != 0 {
+		t.Errorf("%+v", x)
+	}
+	w.do(rules.Claim{Work: "task-1", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "ann",
+		Lease: "l-1"})
+	get("/work/task-1/explanation", &x)
+	if n := len(x.Steps); n == 0 || x.Steps[n-1].Part != history.Development {
+		t.Errorf("%+v", x.Steps)
+	}
+	var stats history.Stats
+	get("/stats", &stats)
+	if stats.Events != w.box.Engine.Tail().Seq || stats.Next.Cost.Known() {
+		t.Errorf("%+v", stats)
 	}
 }

@@ -9,6 +9,20 @@ import (
 	"signalbox/internal/serve/access"
 )
 
+type addTaskInput struct {
+	Text      string   `json:"text" jsonschema:"what to do; it is the only acceptance criterion of the task"`
+	Title     string   `json:"title,omitempty" jsonschema:"by default the beginning of the text"`
+	Review    string   `json:"review,omitempty" jsonschema:"who judges the work besides the checks: full (critic and auditor), critic, or checks (neither); by default full"`
+	BlockedBy []string `json:"blocked_by,omitempty" jsonschema:"the tasks that must be completed first: their ids, or PLAN/ID if several plans have them"`
+}
+
+// taskAdded is the answer to an added task.
+type taskAdded struct {
+	Work  string          `json:"work"`
+	Phase signalbox.Phase `json:"phase"`
+	Seq   uint64          `json:"seq"`
+}
+
 type answerInput struct {
 	Question string `path:"question" json:"-" jsonschema:"the question, such as Q-1"`
 	Answer   string `json:"answer"`
@@ -33,6 +47,12 @@ type tellInput struct {
 	Text string         `json:"text"`
 	Role signalbox.Role `json:"role,omitempty" jsonschema:"whom the words are for, such as developer or critic; by default whoever works on the task now, or else its developer"`
 	Now  bool           `json:"now,omitempty" jsonschema:"interrupt the agent at work, if it has that role: it reads the words and continues"`
+}
+
+type waiveInput struct {
+	Task    string `path:"task" json:"-" jsonschema:"the task: its id, or PLAN/ID if several plans have it"`
+	Finding string `path:"finding" json:"-" jsonschema:"the finding, such as F2"`
+	Reason  string `json:"reason"`
 }
 
 type approveInput struct {
@@ -73,6 +93,13 @@ type ordered struct {
 // addOrders adds what the human decides.
 func (a *API) addOrders() {
 	const group = "decide"
+	add(a, operation{method: http.MethodPost, path: "/tasks", name: "addTask", group: group,
+		scope: access.Operate, summary: "Adds a task to what the box works on. A run that is active takes it up."},
+		func(c call, in addTaskInput) (taskAdded, error) {
+			answer, err := steer.NewTask{Text: in.Text, Title: in.Title, Review: in.Review,
+				BlockedBy: in.BlockedBy, Actor: c.actor()}.Do(c.ctx, a.box)
+			return taskAdded{answer.Work, answer.Phase, answer.Seq}, err
+		})
 	add(a, operation{method: http.MethodPost, path: "/questions/{question}/answer",
 		name: "answerQuestion", group: group, scope: access.Answer, summary: "Answers a question."},
 		func(c call, in answerInput) (answered, error) {
@@ -101,6 +128,13 @@ func (a *API) addOrders() {
 		func(c call, in tellInput) (ordered, error) {
 			return a.decide(c, in.Task, steer.Decision{What: steer.Tell, Text: in.Text,
 				Role: in.Role, Now: in.Now})
+		})
+	add(a, operation{method: http.MethodPost, path: "/work/{task}/findings/{finding}/waive",
+		name: "waiveFinding", group: group, scope: access.Answer,
+		summary: "Lets a finding stand: it no longer keeps the task from passing."},
+		func(c call, in waiveInput) (ordered, error) {
+			return a.decide(c, in.Task, steer.Decision{What: steer.Waive, Finding: in.Finding,
+				Text: in.Reason})
 		})
 	for _, o := range []struct {
 		what          rules.OrderKind

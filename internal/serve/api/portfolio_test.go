@@ -43,7 +43,11 @@ func TestPortfolioOperations(t *testing.T) {
 		"/portfolio/lots?ticker=SLV": listed,
 	} {
 		status, got := w.request(http.MethodGet, Prefix+path, read, nil)
-		if diff := cmp.Diff(decode(want), decode(got)); status != http.StatusOK || diff != "" {
+		expected := decode(want)
+		if tool, ok := expected.(map[string]any); ok {
+			delete(tool, "flags") // which only the tools add to the result
+		}
+		if diff := cmp.Diff(expected, decode(got)); status != http.StatusOK || diff != "" {
 			t.Errorf("%s: %d, command -, API +\n%s", path, status, diff)
 		}
 	}

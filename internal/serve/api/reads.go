@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/history"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/serve/access"
@@ -41,7 +42,11 @@ func (a *API) addReads() {
 			if err := a.refresh(c.ctx); err != nil {
 				return nil, err
 			}
-			return inspect.ReadStatus(c.ctx, a.box, a.opts.Now())
+			st, err := inspect.ReadStatus(c.ctx, a.box, a.opts.Now())
+			if err == nil {
+				st.FindBehind(c.ctx, a.box, a.opts.Root)
+			}
+			return st, err
 		})
 	addRaw(a, operation{method: http.MethodGet, path: "/work", name: "listWork", group: group,
 		scope: access.Read, media: mediaJSON, output: reflect.TypeFor[list[inspect.Task]](),
@@ -55,6 +60,25 @@ func (a *API) addReads() {
 				return inspect.Details{}, err
 			}
 			return inspect.ReadDetails(c.ctx, a.box, w, a.opts.Now())
+		})
+	add(a, operation{method: http.MethodGet, path: "/work/{task}/explanation", name: "explainWork",
+		group: group, scope: access.Read, heavy: true,
+		summary: "Returns where the time and the money of a work item went, with the events that show it."},
+		func(c call, in taskInput) (*history.Explanation, error) {
+			w, err := a.find(c, in.Task)
+			if err != nil {
+				return nil, err
+			}
+			return a.opts.History.Of(c.ctx, a.box, w, a.opts.Now())
+		})
+	add(a, operation{method: http.MethodGet, path: "/stats", name: "getStats", group: group,
+		scope: access.Read, heavy: true,
+		summary: "Returns what the ledger has learned about agents, and what a task will take."},
+		func(c call, _ none) (*history.Stats, error) {
+			if err := a.refresh(c.ctx); err != nil {
+				return nil, err
+			}
+			return a.opts.History.Stats(c.ctx, a.box.Journal, a.box.Engine.Tail().Seq)
 		})
 	add(a, operation{method: http.MethodGet, path: "/questions", name: "listQuestions",
 		group: group, scope: access.Read,

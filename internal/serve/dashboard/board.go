@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/workspace"
 )
 
 // boardPage is the work by phase.
@@ -20,6 +21,8 @@ type boardPage struct {
 	Stations []station
 	Empty    bool // there is no work at all
 	Shown    int  // how many tasks are left by the filter
+	// Behind is why the base branch waits for the checkout; nil if it does not.
+	Behind *workspace.Behind
 }
 
 // station is a phase with the work that is in it.
@@ -91,9 +94,9 @@ func waitsForHuman(t *inspect.Task) bool {
 		t.Condition == inspect.Blocked
 }
 
-func (d *Dashboard) board(_ context.Context, r *http.Request) (view, error) {
+func (d *Dashboard) board(ctx context.Context, r *http.Request) (view, error) {
 	page := boardPage{boardFilter: boardFilterOf(r.URL.Query()), Roles: rules.DispatchRoles(),
-		Empty: true}
+		Empty: true, Behind: inspect.FindBehind(ctx, d.box.Config, d.opts.Root)}
 	phases := []signalbox.Phase{signalbox.PhaseDraft, signalbox.PhaseImplementation,
 		signalbox.PhaseCIPending, signalbox.PhaseReadyForReview, signalbox.PhaseReview,
 		signalbox.PhaseReadyForMerge, signalbox.PhaseCompleted}

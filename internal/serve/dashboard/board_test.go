@@ -74,3 +74,20 @@ func TestBoardOfSeveralPlans(t *testing.T) {
 		t.Errorf("the board of the second plan:\n%s", page)
 	}
 }
+
+// The board says why the base branch waits for the checkout, as long as it does.
+func TestBoardSaysWhyTheBranchWaits(t *testing.T) {
+	folder, commit := repository(t, map[string]string{"a.go": "x"})
+	s := newStageIn(t, folder, git(t, folder, "rev-parse", "main"), commit)
+	const waits = "the branch main waits, because "
+	if page := s.mustGet(t, "/board"); strings.Contains(page, waits) {
+		t.Errorf("it waits for nothing:\n%s", page)
+	}
+	git(t, folder, "update-ref", "refs/signalbox/base/main", commit)
+	git(t, folder, "update-ref", "refs/signalbox/waits/main", "main")
+	page := s.mustGet(t, "/board")
+	if !strings.Contains(page, waits) ||
+		!strings.Contains(page, "git merge refs/signalbox/base/main") {
+		t.Errorf("the board does not say it:\n%s", page)
+	}
+}

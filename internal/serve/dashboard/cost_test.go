@@ -50,3 +50,24 @@ func TestCostPageIsBounded(t *testing.T) {
 		t.Errorf("%d and %d more", len(list), more)
 	}
 }
+
+// What is unknown is not zero.
+func TestUnknownCosts(t *testing.T) {
+	for _, tt := range []struct {
+		usage        inspect.Usage
+		cost, tokens string
+	}{
+		{inspect.Usage{}, "$0.00", "0"},
+		{inspect.Usage{UnknownCost: 1, UnknownTokens: 1}, "unknown", "unknown"},
+		{inspect.Usage{Tokens: 20, UnknownCost: 1}, "unknown", "20"},
+		{inspect.Usage{CostMicros: 1_200_000, Tokens: 20, UnknownCost: 1, UnknownTokens: 1},
+			"$1.20 + unknown", "20 + unknown"},
+	} {
+		if got := cost(tt.usage); got != tt.cost {
+			t.Errorf("the cost of %+v is %q", tt.usage, got)
+		}
+		if got := used(tt.usage); got != tt.tokens {
+			t.Errorf("the tokens of %+v are %q", tt.usage, got)
+		}
+	}
+}

@@ -26,6 +26,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/portfolio"
+	"signalbox/internal/run/history"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/ask"
@@ -49,6 +50,8 @@ type Options struct {
 	Portfolio func() *portfolio.Desk
 	// Oracle answers questions; nil means that there is none.
 	Oracle *ask.Service
+	// History reads where time and money went; nil means a reader of its own.
+	History *history.Reader
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 	// Now returns the time; nil means time.Now.
@@ -77,6 +80,9 @@ type Dashboard struct {
 func New(b *box.Box, guard *access.Guard, opts Options) (*Dashboard, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.History == nil {
+		opts.History = new(history.Reader)
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -139,6 +145,7 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.form(mux, "POST /work/{task}/approve", access.Answer, d.approve)
 	d.form(mux, "POST /work/{task}/reject", access.Answer, d.rework)
 	d.form(mux, "POST /work/{task}/rework", access.Answer, d.rework)
+	d.form(mux, "POST /work/{task}/findings/{finding}/waive", access.Answer, d.waive)
 	d.form(mux, "POST /work/{task}/tell", access.Answer, d.tell)
 	d.form(mux, "POST /work/{task}/order", access.Operate, d.order)
 	d.form(mux, "POST /oracle", access.Operate, d.ask)

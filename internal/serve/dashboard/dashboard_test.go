@@ -447,7 +447,7 @@ func TestFormsCheckAccess(t *testing.T) {
 	s := newStage(t)
 	forms := map[string]access.Scope{"/questions/Q-9/answer": access.Answer,
 		"/work/T9/approve": access.Answer, "/work/T9/reject": access.Answer,
-		"/work/T9/rework": access.Answer, "/work/T9/tell": access.Answer,
+		"/work/T9/rework": access.Answer, "/work/T9/findings/F1/waive": access.Answer, "/work/T9/tell": access.Answer,
 		"/work/T9/order": access.Operate, "/ledger/verify": access.Read,
 		"/oracle": access.Operate}
 	s.allowAnonymousReads()
@@ -509,7 +509,7 @@ func TestVisitorsSeeNothing(t *testing.T) {
 		}
 		if status == http.StatusUnauthorized && (!strings.Contains(page, "<h1>Log in</h1>") ||
 			!strings.Contains(page, "signalbox token link")) {
-			t.Errorf("%s does not say how to log in:\n%s", path, page)
+			t.Errorf("%s does not explain how to log in:\n%s", path, page)
 		}
 		if header.Get("Content-Security-Policy") == "" {
 			t.Errorf("%s has no content policy", path)
@@ -635,8 +635,8 @@ func TestParseDiffIsBounded(t *testing.T) {
 	}
 }
 
-// TestDiffLinesShowWhatIsCut hides code at the end of a line: behind so many blanks that it is cut
-// off, and behind fewer.
+// TestDiffLinesShowWhatIsCut hides code at the end of a line: once behind enough blanks to be cut
+// off, and once behind fewer.
 func TestDiffLinesShowWhatIsCut(t *testing.T) {
 	hidden := strings.Repeat(" ", 2000) + "; evil()"
 	parsed, err := parseDiff(strings.NewReader("diff --git a/x b/x\n@@ -0,0 +1 @@\n+x := 1" +
@@ -869,7 +869,7 @@ func TestTimelineFoldsIdleTime(t *testing.T) {
 }
 
 // TestTimelineWithManyIdleTimes draws a hundred sessions with idle time between them: the longest
-// of it is folded, and everything is in the picture and in order.
+// idle time is folded, and everything is in the picture and in order.
 func TestTimelineWithManyIdleTimes(t *testing.T) {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	var spans []span

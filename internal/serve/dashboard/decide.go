@@ -69,6 +69,15 @@ func withComments(text string, comments []string) string {
 	return strings.Join(parts, "\n\n")
 }
 
+func (d *Dashboard) waive(r *http.Request, caller access.Caller) error {
+	w, err := d.find(r.PathValue("task"))
+	if err != nil {
+		return err
+	}
+	return d.do(r, caller, steer.Decision{What: steer.Waive, Work: w.ID,
+		Finding: r.PathValue("finding"), Text: posted(r, "text")})
+}
+
 func (d *Dashboard) tell(r *http.Request, caller access.Caller) error {
 	w, err := d.find(r.PathValue("task"))
 	if err != nil {

@@ -48,7 +48,7 @@ func TestFailedCheckLeadsToItsLine(t *testing.T) {
 			t.Errorf("the page does not have %s:\n%s", want, page)
 		}
 	}
-	if strings.Count(page, `<td class="number">$0.07</td>`) != 2 {
+	if strings.Count(page, `<td class="number">$0.07</td><td>released</td>`) != 2 {
 		t.Errorf("the page does not show what each of two sessions cost:\n%s", page)
 	}
 }

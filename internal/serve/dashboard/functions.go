@@ -11,6 +11,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/portfolio/answer"
+	"signalbox/internal/run/history"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/show"
 	"signalbox/internal/text"
@@ -26,6 +27,11 @@ func functions(now func() time.Time) template.FuncMap {
 		"stamp":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"dollars":   show.Dollars,
 		"tokens":    show.Tokens,
+		"cost":      cost,
+		"costOf":    history.Cost,
+		"tokensOf":  history.Tokens,
+		"took":      history.Took,
+		"used":      used,
 		"seconds":   func(s float64) string { return text.Duration(time.Duration(s * float64(time.Second))) },
 		"short":     func(hash string) string { return hash[:min(7, len(hash))] },
 		"lamp":      lamp,
@@ -43,8 +49,9 @@ func functions(now func() time.Time) template.FuncMap {
 		"fixed": func(places int, n *brief.Number) string {
 			return strconv.FormatFloat(brief.Finite(float64(*n), 0), 'f', places, 64)
 		},
-		"price": func(n *brief.Number) string { return priceText(brief.Finite(float64(*n), 0)) },
-		"add":   func(a, b int) int { return a + b },
+		"price":  func(n *brief.Number) string { return priceText(brief.Finite(float64(*n), 0)) },
+		"lotsOf": lotsOf,
+		"add":    func(a, b int) int { return a + b },
 	}
 }
 
@@ -120,3 +127,19 @@ func percent(used, limit int64) string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// cost formats a cost that may be unknown, wholly or in part.
+func cost(u inspect.Usage) string {
+	if u.CostMicros == 0 && u.UnknownCost > 0 {
+		return "unknown"
+	}
+	return show.Sum(show.Dollars(u.CostMicros), u.UnknownCost)
+}
+
+// used formats a number of tokens that may be unknown, wholly or in part.
+func used(u inspect.Usage) string {
+	if u.Tokens == 0 && u.UnknownTokens > 0 {
+		return "unknown"
+	}
+	return show.Sum(show.Tokens(u.Tokens), u.UnknownTokens)
+}

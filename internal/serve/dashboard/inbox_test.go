@@ -34,3 +34,18 @@ func TestEveryRequestIsAnsweredInTheInbox(t *testing.T) {
 		}
 	}
 }
+
+// What all plans used does not count as that of the current one.
+func TestInboxSpendingOfSeveralPlans(t *testing.T) {
+	s := newStage(t)
+	for plans, want := range map[int]string{1: "5 tokens.", 2: "5 tokens in this box."} {
+		status := &inspect.Status{Plans: []inspect.Plan{{Title: "Second", Current: true}}}
+		status.Spending.Plans, status.Spending.Tokens = plans, 5
+		var page bytes.Buffer
+		must.Succeed(t, s.dashboard.pages["inbox"].ExecuteTemplate(&page, "content",
+			frame{Data: inboxPage{Status: status}}))
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("%d plans: the page does not have %q:\n%s", plans, want, &page)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/changes"
+	"signalbox/internal/run/history"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/workspace"
@@ -64,6 +65,8 @@ type taskPage struct {
 	Timeline timeline
 	// Change is what waits for approval; nil if nothing does.
 	Change *changes.Change
+	// History is where its time and money went.
+	History *history.Explanation
 	// Restarts are the phases in which it can be restarted, in their order.
 	Restarts []restart
 }
@@ -117,6 +120,9 @@ func (d *Dashboard) task(ctx context.Context, r *http.Request) (view, error) {
 			d.opts.Log.Warn("what a commit changes is not known", "work", w.ID, "error", err)
 		}
 		page.Change = &change
+	}
+	if page.History, err = d.opts.History.Of(ctx, d.box, w, now); err != nil {
+		return view{}, err
 	}
 	var spans []span
 	for i := range page.Sessions {

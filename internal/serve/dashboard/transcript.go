@@ -33,8 +33,8 @@ type logPage struct {
 	Index, Turn int
 	// Digest is the blob; zero while the turn is running.
 	Digest signalbox.Hash
-	// Running means that the transcript grows. Outcome is how the turn ended, and Note what is said
-	// instead of a transcript.
+	// Running means that the transcript grows. Outcome is how the turn ended, and Note the text in
+	// place of a transcript.
 	Running       bool
 	Outcome, Note string
 	Failure       []string

@@ -41,7 +41,7 @@ func TestFormsAreReadInTime(t *testing.T) {
 		Scope: access.Operate, Created: time.Now()})
 	must.Succeed(t, err)
 	for _, path := range []string{"/login", "/questions/Q-9/answer", "/work/T9/approve",
-		"/work/T9/reject", "/work/T9/rework", "/work/T9/tell", "/work/T9/order", "/oracle"} {
+		"/work/T9/reject", "/work/T9/rework", "/work/T9/findings/F1/waive", "/work/T9/tell", "/work/T9/order", "/oracle"} {
 		for _, kind := range []string{"application/x-www-form-urlencoded",
 			"multipart/form-data; boundary=x", "text/plain"} {
 			for name, from := range map[string]struct {

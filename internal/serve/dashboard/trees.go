@@ -185,8 +185,8 @@ func (d *Dashboard) trees(ctx context.Context, r *http.Request) (view, error) {
 	return view{template: "trees", title: "Trees", data: page}, nil
 }
 
-// treePage is a tree that the configuration names: as its file has it or, while a run of it is
-// active, as the run has it.
+// treePage is a tree that the configuration names: the tree in its file or, while a run is active,
+// the tree of that run.
 type treePage struct {
 	definedTree
 	Live bool

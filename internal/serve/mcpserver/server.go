@@ -1,4 +1,4 @@
-// Package mcpserver serves a box to agents over the Model Context Protocol: fourteen tools for
+// Package mcpserver serves a box to agents over the Model Context Protocol: seventeen tools for
 // work, leases, signals, the ledger, transcripts and the portfolio, over stdio or streamable HTTP.
 //
 // Invariants, which tests check:
@@ -69,7 +69,7 @@ type Options struct {
 	// ExitFlag is the value of the environment variable signalbox.ExitFlag, which enables exit
 	// signals.
 	ExitFlag string
-	// Portfolio answers the two portfolio tools. Nil means that they answer no_portfolio.
+	// Portfolio answers the portfolio tools. Nil means that they answer no_portfolio.
 	Portfolio Portfolio
 	// Hosts are names and addresses, without a port, that HTTP clients may use in addition to
 	// loopback names. Nil means none.
@@ -106,8 +106,8 @@ type Server struct {
 
 const instructions = `signalbox manages work, leases and a tamper-evident ledger for agents. Call get_status first: its verdict says what to do next. ` +
 	`Usual sequence: list_work, claim_work (keep the session, epoch and secret of its answer: later calls need them), renew_lease before the lease expires, then submit_exit, or ` +
-	`emit_signal if the work belongs to a plan. ask_human asks a person a question about work of a plan. Two tools are about a portfolio and need no work: ` +
-	`check_exit_signals reports whether to sell a position, suggest_tax_loss_harvest which losses could be harvested for taxes. Every answer has a verdict ` +
+	`emit_signal if the work belongs to a plan. ask_human asks a person a question about work of a plan. Five tools are about a portfolio and need no work: ` +
+	`check_exit_signals reports whether to sell a position, suggest_tax_loss_harvest which losses could be harvested for taxes, realized_gains what a year's sales realized, simulate_sale what a sale would do, reconcile_positions whether the lots agree with the broker. Every answer has a verdict ` +
 	`to act on and flags (flag; severity: error, warning, info or success; message). Details that do not fit are in the file at file_path.`
 
 // New returns a server. findBox returns the folder of the box. It is called when a tool needs the
@@ -189,6 +189,9 @@ func (s *Server) addTools() {
 	s.addVerifyLedger()
 	s.addProveEvent()
 	s.addPortfolio()
+	s.addGains()
+	s.addSimulation()
+	s.addReconcile()
 }
 
 // maxMessage is the maximum size of a request. The largest argument is a transcript.

@@ -12,6 +12,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/findings"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/serve/mcpserver/schema"
 )
@@ -197,7 +198,7 @@ func (in *signalInput) written(row signalbox.LineSignal) string {
 func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.LineSignal,
 	h heldLease, caller *rules.Caller) (rules.ReportSignal, error) {
 	c := rules.ReportSignal{Session: h.session, Epoch: h.epoch, Signal: in.Signal,
-		Fields: in.fields(), Caller: caller}
+		Fields: in.fields(h.work), Caller: caller}
 	switch row.Argument {
 	case signalbox.TaskArgument:
 		c.Named = in.Work
@@ -237,12 +238,13 @@ func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.Li
 }
 
 // fields returns the fields that the rules use.
-func (in *signalInput) fields() rules.SignalFields {
+func (in *signalInput) fields(work string) rules.SignalFields {
 	fields := rules.SignalFields{
 		Summary: in.Summary, Cause: in.Cause, BlockedBy: in.BlockedBy, Confidence: in.Confidence,
 		Expert: in.Expert, Request: in.Request, Gap: in.Gap, Keywords: in.Keywords, File: in.File,
 		Percent: in.Percent,
 	}
+	fields.Findings = in.findings(work)
 	if len(in.Issues) > 0 {
 		fields.Summary = strings.TrimPrefix(fields.Summary+"; "+strings.Join(in.Issues, "\n"), "; ")
 	}
@@ -250,6 +252,27 @@ func (in *signalInput) fields() rules.SignalFields {
 		fields.Cause = rules.CauseWaiting
 	}
 	return fields
+}
+
+// findings returns what the signal says about findings. Nothing here knows what changed since the
+// last review, so all new ones may block.
+func (in *signalInput) findings(work string) (said []rules.SaidFinding) {
+	row, _ := signalbox.LineSignalNamed(in.Signal)
+	task := findings.Task{Names: []string{work, in.Work}}
+	switch in.Signal {
+	case signalbox.NameReadyForReview:
+		return findings.FromReply(in.body(row), task)
+	case signalbox.NameReviewFailed, signalbox.NameAuditFailed:
+		said = findings.FromVerdict(in.body(row), task, true)
+		for i := range said {
+			if said[i].Says == rules.SaidFound {
+				said[i].Basis = rules.BasisChanged
+			}
+		}
+	case signalbox.NameReviewPassed, signalbox.NameAuditPassed:
+		said = findings.FromVerdict(in.body(row), task, false)
+	}
+	return said
 }
 
 // body returns the body of the signal, with the labels of written signals.

@@ -35,7 +35,7 @@ func TestStdioProcess(t *testing.T) {
 	dir := newBox(t)
 	c := callerOver(t, &mcp.CommandTransport{Command: process(t, dir, ""),
 		TerminateDuration: time.Minute})
-	if len(c.tools) != 14 {
+	if len(c.tools) != 17 {
 		t.Errorf("%d tools", len(c.tools))
 	}
 	c.ok("open_work", args{"work": "w"})

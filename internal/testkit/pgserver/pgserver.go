@@ -96,7 +96,7 @@ func (s *Shared) Get() (*Server, error) {
 	return s.server, s.err
 }
 
-// Stop stops the server, after all tests.
+// Stop stops the server. Call it when the tests have ended.
 func (s *Shared) Stop() error {
 	if s.server == nil {
 		return nil

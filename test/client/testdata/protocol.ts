@@ -2,7 +2,7 @@
 // Usage: protocol URL, with a token of the scope operate in TOKEN. It prints the proof of the last event and the key of the box.
 import assert from "node:assert/strict";
 import { createClient } from "./client/client/index.js";
-import { claimWork, getKey, getWork, listEvents, listWork, openWork, proveEvent, renewLease, revokeLease, streamEvents, submitExit, verifyLedger } from "./client/index.js";
+import { addTask, claimWork, getKey, getWork, listEvents, listWork, openWork, proveEvent, renewLease, revokeLease, streamEvents, submitExit, verifyLedger } from "./client/index.js";
 import type { Event, Problem, SubmitExitData } from "./client/index.js";
 
 const baseUrl = process.argv[2];
@@ -55,6 +55,9 @@ for (const [phase, role, next] of phases) {
 
 const { data: list } = await listWork({ client: operator, query: { phase: "COMPLETED" }, throwOnError: true });
 assert.deepEqual(list.items.map((task) => task.id), ["task-1"]);
+
+const { data: added } = await addTask({ client: operator, body: { text: "fix the typo", review: "checks" }, throwOnError: true });
+assert.equal(added.work, "A-1");
 
 // The server signs a checkpoint within a second. Only what it covers can be proved.
 const verify = async () => (await verifyLedger({ client: operator, throwOnError: true })).data;

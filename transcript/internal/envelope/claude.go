@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -24,6 +25,8 @@ func claudeFormat() *format {
 			"usage.cache_creation_input_tokens":         fieldCacheWrite,
 			"model":                                     fieldModel, "message.model": fieldModel,
 			"result": fieldResult, "is_error": fieldIsError, "api_error_status": fieldErrorStatus,
+			"error_status": fieldErrorStatus, "retry_delay_ms": fieldRetryDelay,
+			"attempt":            fieldAttempt,
 			"usage.input_tokens": fieldInput, "usage.cache_read_input_tokens": fieldCached,
 			"usage.output_tokens": fieldOutput, "total_cost_usd": fieldCost,
 			"rate_limit_info.status": fieldLimitStatus, "rate_limit_info.resetsAt": fieldLimitReset,
@@ -33,7 +36,7 @@ func claudeFormat() *format {
 			claude_code_version betas fast_mode_state memory_paths
 			hook_id hook_name hook_event stdout stderr output exit_code outcome
 			task_id tool_use_id description task_type summary status compact_metadata prompt patch last_tool_name workflow_name
-			duration_ms duration_api_ms num_turns modelUsage permission_denials structured_output errors stop_reason
+			max_retries duration_ms duration_api_ms num_turns modelUsage permission_denials structured_output errors stop_reason
 			terminal_reason ttft_ms tool_name elapsed_time_seconds preceding_tool_use_ids`),
 		types: set(agentformat.ClaudeSystem, agentformat.ClaudeAssistant, agentformat.ClaudeUser,
 			agentformat.ClaudeResult,
@@ -123,7 +126,7 @@ func handleClaude(d *decoder) {
 		if d.refused != "" {
 			break
 		}
-		d.report.Ended = false
+		d.report.Ended, d.report.Retrying = false, ""
 		if d.committed {
 			d.messageID = append(d.messageID[:0], id.value...)
 		} else if !bytes.Equal(id.value, d.messageID) {
@@ -134,7 +137,7 @@ func handleClaude(d *decoder) {
 		}
 	case agentformat.ClaudeUser:
 		if d.refused == "" {
-			d.report.Ended = false
+			d.report.Ended, d.report.Retrying = false, ""
 			d.out.Pause()
 		}
 	case agentformat.ClaudeResult:
@@ -153,8 +156,26 @@ func handleClaude(d *decoder) {
 		d.endTurn(!d.hasSucceeded(), message)
 	case agentformat.ClaudeRateLimit:
 		d.rateLimited()
+	case agentformat.ClaudeSystem:
+		if d.is(fieldSubtype, agentformat.ClaudeRetry) && d.refused == "" {
+			d.report.Retrying = d.retry()
+		}
 	}
 }
+
+// retry describes, in the words of claude's last error, a request that it is about to repeat.
+func (d *decoder) retry() string {
+	pause := float64(min(d.count(fieldRetryDelay), maxRetryDelay)) / 1000
+	what := "Connection error"
+	if status := d.count(fieldErrorStatus); status > 0 {
+		what = strconv.FormatInt(min(status, maxStatus), 10)
+	}
+	return fmt.Sprintf("API Error: %s (attempt %d); retry in %ss", what, d.count(fieldAttempt),
+		strconv.FormatFloat(pause, 'f', -1, 64))
+}
+
+// maxRetryDelay is a year, in milliseconds.
+const maxRetryDelay = 365 * 24 * 60 * 60 * 1000
 
 // rateLimited reports the rate limit in a line of claude.
 func (d *decoder) rateLimited() {

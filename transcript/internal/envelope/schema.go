@@ -42,6 +42,8 @@ const (
 	fieldMessageCacheWrite
 	fieldLimitStatus
 	fieldLimitReset
+	fieldAttempt
+	fieldRetryDelay // in milliseconds
 	fieldCount
 )
 

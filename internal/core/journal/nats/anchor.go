@@ -47,8 +47,8 @@ func (a *answer) missing(seq uint64) error {
 // such a leader X, which leads in the term T and reads its store after the question:
 //
 //   - An event that a leader of a later term acknowledged: that leader was elected before the
-//     question, by a majority that knew its term from then on. A member of it is also in the majority
-//     that answered after the question, and would have said so. There is no such event.
+//     question, by a majority that knew its term from then on. One of these nodes is also in the
+//     majority that answered after the question, and would have said so. There is no such event.
 //   - An event of the term T: only X leads in that term, and it stores an event before it
 //     acknowledges it.
 //   - An event of an earlier term: a majority had received it, so X, which was elected by one that

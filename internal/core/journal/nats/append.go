@@ -66,8 +66,15 @@ func (j *Journal) appendAfter(ctx context.Context, expected uint64, events []sig
 	return a.unknown, err
 }
 
+// MayRemove returns an error: the servers do not let anybody remove events.
+func (*Journal) MayRemove() error {
+	return signalbox.CodeFailed.Errorf(
+		"move the ledger to another place without them: signalbox ledger migrate --repair --to sqlite; docs/explanation/scaling.md has a runbook",
+		"events cannot be removed from a ledger in NATS")
+}
+
 // ReplaceTail appends events of any time, for a log whose last event was written with a clock that
-// was ahead. The servers do not let anybody remove events.
+// was ahead.
 func (j *Journal) ReplaceTail(ctx context.Context, last signalbox.Hash, after uint64,
 	events []signalbox.Event) error {
 	return j.Do(ctx, func(ctx context.Context) error {
@@ -75,9 +82,7 @@ func (j *Journal) ReplaceTail(ctx context.Context, last signalbox.Hash, after ui
 		case err != nil:
 			return err
 		case head != after:
-			return signalbox.CodeFailed.Errorf(
-				"move the ledger to another place without them: signalbox ledger migrate --repair --to sqlite",
-				"events cannot be removed from a ledger in NATS")
+			return j.MayRemove()
 		case len(events) > 0 && events[0].Prev != last:
 			return driver.UsageError("event %d does not continue the log", events[0].Seq)
 		}

@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -120,21 +119,18 @@ func (j *Journal) checkTime(ctx context.Context, events []signalbox.Event) error
 		journal.ErrClockSkew, machine, here.UTC().Format(layout), now.UTC().Format(layout))
 }
 
-// inspectClocks compares the clocks of the nodes with their median.
-func (j *Journal) inspectClocks() journal.Finding {
+// Clocks compares the clocks that the nodes have shown in the last minute with their median.
+func (j *Journal) Clocks(context.Context) (clocks []journal.MachineClock, err error) {
 	readings := j.clocks.recent()
-	now, _ := median(readings)
-	found := journal.Finding{Name: "clocks", Level: journal.OK,
-		Detail: "the clocks of the nodes deviate from their median:"}
-	for _, name := range slices.Sorted(maps.Keys(readings)) {
-		ahead := readings[name].now().Sub(now)
-		found.Detail += fmt.Sprintf(" %s %+.1fs", name, ahead.Seconds())
-		if ahead.Abs() > journal.MaxAhead {
-			found.Level, found.Fix = journal.Problem,
-				"correct the clocks of the nodes, and use a time service on all of them"
-		}
+	if len(readings) < 2 {
+		return nil, nil
 	}
-	return found
+	now, _ := median(readings)
+	for _, name := range slices.Sorted(maps.Keys(readings)) {
+		clocks = append(clocks, journal.MachineClock{Machine: name,
+			Ahead: readings[name].now().Sub(now)})
+	}
+	return clocks, nil
 }
 
 // now returns the time of the clock of the node.

@@ -545,7 +545,11 @@ func (j *Journal) Copies(ctx context.Context) (copies []journal.Copy, err error)
 		if !j.embedded {
 			return nil
 		}
-		reports, err := askCopies(ctx, j.conn, j.name, len(j.nodes))
+		var reports map[string]copyReport
+		err := j.retry(ctx, func() (err error) { // a lost connection comes back
+			reports, err = askCopies(ctx, j.conn, j.name, len(j.nodes))
+			return sendError(err)
+		})
 		for _, node := range j.nodes {
 			r := reports[node]
 			copies = append(copies, journal.Copy{Node: node, Events: r.Seq, Hash: r.Hash,

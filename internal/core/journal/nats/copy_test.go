@@ -374,6 +374,20 @@ func TestDamageWhileRunning(t *testing.T) {
 	c.awaitCopies(t, j, 31)
 }
 
+// A connection that is lost when the nodes are asked about their copies comes back.
+func TestCopiesWhileReconnecting(t *testing.T) {
+	t.Parallel()
+	_, j := storedEverywhere(t, 1)
+	for range 20 {
+		must.Succeed(t, j.conn.ForceReconnect())
+		copies, err := j.Copies(t.Context())
+		must.Succeed(t, err)
+		if len(copies) != 3 {
+			t.Fatalf("%d of 3 copies", len(copies))
+		}
+	}
+}
+
 // If no other node has verified its copy, the damaged one is left as it is, and the node does not
 // run.
 func TestDamagedCopyWithoutAnother(t *testing.T) {

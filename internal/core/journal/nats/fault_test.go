@@ -442,7 +442,7 @@ func TestTwoLeaders(t *testing.T) {
 			if test.replicated {
 				info += cluster
 			}
-			j := fakeServer(t, Options{patience: time.Second}, map[string]func(*natsgo.Msg){
+			j := fakeServer(t, Options{patience: time.Minute}, map[string]func(*natsgo.Msg){
 				newJournal("shop", Options{}).eventSubject(): func(m *natsgo.Msg) {
 					mu.Lock()
 					published = append(published, m.Data)
@@ -473,6 +473,9 @@ func TestTwoLeaders(t *testing.T) {
 			})
 			if _, err := j.streamInfo(t.Context(), "shop"); err != nil { // as when it is opened
 				t.Fatal(err)
+			}
+			if test.answer == wrong && test.stored == 0 {
+				j.opts.patience = time.Second // which it waits for
 			}
 			err := j.Append(t.Context(), 0, events)
 			if (err != nil) != test.fails ||

@@ -19,6 +19,7 @@ import (
 var (
 	_ journal.Inspector = (*Journal)(nil)
 	_ journal.Clock     = (*Journal)(nil)
+	_ journal.Clocks    = (*Journal)(nil)
 )
 
 // Inspect reports about the servers: their version, the replicas and how far they are behind,
@@ -62,9 +63,6 @@ func (j *Journal) inspect(ctx context.Context) ([]journal.Finding, error) {
 		return err
 	}); err != nil {
 		return findings, err
-	}
-	if len(j.nodes) > 1 {
-		findings = append(findings, j.inspectClocks())
 	}
 	if !a.proven {
 		leader := journal.Finding{Name: "leader", Level: journal.Warning,

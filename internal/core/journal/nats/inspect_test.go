@@ -82,7 +82,7 @@ func TestInspectReplicas(t *testing.T) {
 			}
 			if strings.Contains(f.Detail, "in a cluster of") &&
 				!strings.Contains(f.Fix, "Grow a cluster") {
-				t.Errorf("%s: the fix of %+v does not say how to grow", name, f)
+				t.Errorf("%s: the fix of %+v does not explain how to grow", name, f)
 			}
 			if strings.Contains(f.Detail, "away: ") &&
 				!strings.Contains(f.Fix, "when half or fewer of them are left") {

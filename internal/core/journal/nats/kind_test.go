@@ -32,7 +32,7 @@ func TestOtherKind(t *testing.T) {
 	c.Nodes = several
 	for _, host := range []bool{true, false} {
 		_, err := OpenCluster(t.Context(), c.of("a", host),
-			Options{Create: host, patience: time.Second})
+			Options{Create: host, patience: time.Minute})
 		if !errors.Is(err, ErrOtherKind) || signalbox.CodeOf(err) != signalbox.CodeFailed ||
 			!strings.Contains(signalbox.HintOf(err), "Grow a cluster") {
 			t.Fatalf("one node becomes one of three, host %t: %v", host, err)
@@ -64,7 +64,7 @@ func TestOtherKind(t *testing.T) {
 	j.Close()
 	c.Nodes = one
 	if _, err := OpenCluster(t.Context(), c.of("a", true),
-		Options{patience: time.Second}); !errors.Is(err, ErrOtherKind) ||
+		Options{patience: time.Minute}); !errors.Is(err, ErrOtherKind) ||
 		!strings.Contains(signalbox.HintOf(err), "jetstream-until-") {
 		t.Errorf("one node again: %v, hint %q", err, signalbox.HintOf(err))
 	}
@@ -73,7 +73,7 @@ func TestOtherKind(t *testing.T) {
 	c.stop(t, "b")
 	c.Nodes = map[string]string{"b": several["b"]}
 	if _, err := OpenCluster(t.Context(), c.of("b", true),
-		Options{patience: time.Second}); !errors.Is(err, ErrOtherKind) {
+		Options{patience: time.Minute}); !errors.Is(err, ErrOtherKind) {
 		t.Errorf("one of three nodes becomes a single one: %v", err)
 	}
 }

@@ -353,7 +353,7 @@ func TestAnotherSecret(t *testing.T) {
 	stranger.Dir, stranger.Secret = t.TempDir(), NewSecret()
 	// A second process with another secret: it may not run the node, since another process has the
 	// port.
-	_, err := OpenCluster(t.Context(), stranger, Options{patience: time.Second})
+	_, err := OpenCluster(t.Context(), stranger, Options{patience: time.Minute})
 	if signalbox.CodeOf(err) != signalbox.CodeFailed || signalbox.HintOf(err) == "" ||
 		!strings.Contains(fmt.Sprint(err), "cannot listen") {
 		t.Errorf("%v", err)

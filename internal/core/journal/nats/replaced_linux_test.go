@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -211,7 +210,7 @@ func TestReplacedLeader(t *testing.T) {
 			must.Succeed(t, err)
 			old := info.Cluster.Leader
 			others := []string{info.Cluster.Replicas[0].Name, info.Cluster.Replicas[1].Name}
-			deposed, next := c.join(t, old, time.Second), c.join(t, others[0], 2*time.Minute)
+			deposed, next := c.join(t, old, 2*time.Minute), c.join(t, others[0], 2*time.Minute)
 			if head, err := deposed.Head(t.Context()); head != 7 || err != nil {
 				t.Fatalf("head is %d, %v, want 7", head, err)
 			}
@@ -245,6 +244,7 @@ func TestReplacedLeader(t *testing.T) {
 				}
 			}
 			must.Succeed(t, next.Append(t.Context(), 7, testEvents(7, 10)))
+			deposed.opts.patience, deposed.opts.attempt = time.Second, time.Second
 			head, err := deposed.Head(t.Context())
 			if err == nil && head < 17 {
 				t.Errorf("head is %d after event 17 was acknowledged", head)
@@ -255,7 +255,7 @@ func TestReplacedLeader(t *testing.T) {
 				t.Error("no events after 7, although they were acknowledged")
 			}
 			c.repair()
-			deposed.opts.patience = 2 * time.Minute
+			deposed.opts.patience, deposed.opts.attempt = 2*time.Minute, defaultAttempt
 			if head, err := deposed.Head(t.Context()); head != 17 || err != nil {
 				t.Errorf("head is %d, %v after the network was repaired, want 17", head, err)
 			}
@@ -282,8 +282,11 @@ func TestLeaderWithWrongClock(t *testing.T) {
 		}
 	}
 	for {
-		finding := j.inspectClocks()
-		if finding.Level == journal.Problem && strings.Contains(finding.Detail, wrong+" +7200.") {
+		clocks, err := j.Clocks(t.Context())
+		must.Succeed(t, err)
+		if slices.ContainsFunc(clocks, func(c journal.MachineClock) bool {
+			return c.Machine == wrong && c.Ahead.Round(time.Minute) == 2*time.Hour
+		}) {
 			break
 		}
 		if _, err := j.Head(t.Context()); err != nil {

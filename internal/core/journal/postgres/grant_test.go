@@ -215,7 +215,7 @@ func testForgedEvents(t *testing.T, conn *pgx.Conn, owner *Journal, seq uint64) 
 	forged("an event that only another operator calls equal", owner.appendOne,
 		arguments([]signalbox.Event{unrelated}))
 	pair[0] = unrelated
-	forged("events of which only another operator calls the first equal", owner.appendMany,
+	forged("events, the first of them equal only for another operator", owner.appendMany,
 		arguments(pair))
 }
 

@@ -14,6 +14,7 @@ import (
 var (
 	_ journal.Inspector = (*Journal)(nil)
 	_ journal.Clock     = (*Journal)(nil)
+	_ journal.Clocks    = (*Journal)(nil)
 )
 
 const (

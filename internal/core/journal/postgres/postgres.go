@@ -47,11 +47,12 @@ type Options struct {
 	Logger *slog.Logger
 
 	// For tests.
-	poll     time.Duration // 0 means defaultPoll
-	answer   time.Duration // 0 means answerTimeout
-	patience time.Duration // 0 means patience
-	notice   time.Duration // 0 means notifyTimeout
-	formats  []format      // nil means formats
+	poll     time.Duration    // 0 means defaultPoll
+	answer   time.Duration    // 0 means answerTimeout
+	patience time.Duration    // 0 means patience
+	notice   time.Duration    // 0 means notifyTimeout
+	formats  []format         // nil means formats
+	clock    func() time.Time // of this machine; nil means time.Now
 }
 
 // program returns the version of the tables that this program knows.
@@ -127,6 +128,9 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 		cmp.Or(opts.notice, notifyTimeout)
 	if opts.formats == nil {
 		opts.formats = formats
+	}
+	if opts.clock == nil {
+		opts.clock = time.Now
 	}
 	j := &Journal{opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 		schema: pgx.Identifier{opts.Schema}.Sanitize(), lock: lockOf(opts.Schema),

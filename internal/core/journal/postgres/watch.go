@@ -94,7 +94,16 @@ func (j *Journal) listen(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{j.channel()}.Sanitize()); err != nil {
 		return err
 	}
+	var compared time.Time
 	for quiet := true; ; {
+		if time.Since(compared) >= clockPause {
+			if err := j.within(ctx, func(ctx context.Context) error {
+				return j.showClock(ctx, conn)
+			}); err != nil {
+				return err
+			}
+			compared = time.Now()
+		}
 		if quiet {
 			// Reading the head on this connection also finds out whether it still leads to a
 			// server.

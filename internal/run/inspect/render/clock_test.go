@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox/internal/core/journal"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/testkit/must"
@@ -15,6 +17,10 @@ import (
 type withClock struct {
 	journal.Journal
 	behind time.Duration
+}
+
+func (w withClock) Clocks(context.Context) ([]journal.MachineClock, error) {
+	return []journal.MachineClock{{Machine: "alpha"}, {Machine: "beta", Ahead: -w.behind}}, nil
 }
 
 func (w withClock) Time(context.Context) (time.Time, error) {
@@ -35,13 +41,19 @@ func TestStatusOfClocks(t *testing.T) {
 			(behind.Seconds()-*st.ClockAhead > 60) {
 			t.Errorf("%s: ahead by %v", behind, st.ClockAhead)
 		}
-		text := ""
+		if diff := cmp.Diff([]inspect.Clock{{Machine: "alpha"}, {Machine: "beta",
+			Ahead: -behind.Seconds()}}, st.Clocks); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		var texts []string
 		for _, r := range st.Requests {
 			if r.Kind == inspect.RequestFault && r.Command == "signalbox doctor" {
-				text = r.Text
+				texts = append(texts, r.Text)
 			}
 		}
-		if want == "" != (text == "") || !strings.Contains(text, want) {
+		text := strings.Join(texts, "\n")
+		if want == "" != (text == "") || !strings.Contains(text, want) || want != "" &&
+			!strings.Contains(text, "the clock of beta is 1h0m0s") || len(texts) > 2 {
 			t.Errorf("%s: %q, want %q", behind, text, want)
 		}
 	}

@@ -60,7 +60,50 @@ func Details(out io.Writer, w *inspect.Details, o Options) error {
 	if err := p.matrix(w); err != nil {
 		return err
 	}
+	if err := p.findings(w.FindingHistory); err != nil {
+		return err
+	}
 	return p.troubles(w.Troubles)
+}
+
+// findings prints all findings ever, each with what became of it and what the developer said.
+func (p *detailsPrinter) findings(list []rules.TaskFinding) error {
+	if len(list) == 0 {
+		return nil
+	}
+	rows := [][]string{{"FINDING", "PLACE", "FROM", "STATE"}}
+	for i := range list {
+		f := &list[i]
+		rows = append(rows, []string{f.ID, text.Printable(cmp.Or(f.Place, "-")),
+			f.Source() + criterion(f), f.Standing()})
+	}
+	fmt.Fprintln(p.out)
+	lines, fits := show.Columns(rows, p.o.Width)
+	for i, f := range append([]rules.TaskFinding{{}}, list...) {
+		if fits {
+			fmt.Fprintln(p.out, lines[i])
+		} else {
+			fmt.Fprintln(p.out, strings.Join(rows[i], "  "))
+		}
+		if i > 0 {
+			p.indented(text.OneLine(f.Text))
+		}
+		if f.Reply != "" {
+			p.indented("developer: " + text.OneLine(f.Reply))
+		}
+		if f.Waived != "" {
+			p.indented("waived by " + text.OneLine(f.Waived))
+		}
+	}
+	return nil
+}
+
+// criterion returns which acceptance criterion a finding names, for people.
+func criterion(f *rules.TaskFinding) string {
+	if f.Criterion == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", criterion %d", f.Criterion)
 }
 
 // rows prints names with their values. Those without a value are left out.
@@ -105,6 +148,11 @@ func describeTask(w *inspect.Details) (rows [][2]string) {
 		}
 		row("pull request", d.Request)
 	}
+	for _, by := range w.Task.DoneBy {
+		if by.Known() {
+			row(string(by.Role), by.String())
+		}
+	}
 	if len(w.Task.Skipped) > 0 {
 		row("skipped", strings.Join(w.Task.Skipped, ", ")+", as the plan says")
 	}
@@ -112,12 +160,12 @@ func describeTask(w *inspect.Details) (rows [][2]string) {
 		row("merged as", w.Merged.Commit)
 	}
 	if u := w.Task.Usage; u.Tokens > 0 || u.CostMicros > 0 {
-		cost := show.Tokens(u.Tokens) + " tokens"
+		cost := show.Sum(show.Tokens(u.Tokens)+" tokens", u.UnknownTokens)
 		if u.EstimatedTokens > 0 {
 			cost += " (partly estimated)"
 		}
 		if u.CostMicros > 0 {
-			cost = show.Dollars(u.CostMicros) + ", " + cost
+			cost = show.Sum(show.Dollars(u.CostMicros), u.UnknownCost) + ", " + cost
 		}
 		row("cost", fmt.Sprintf("%s, %s", cost, text.Count(w.Task.Attempts, "agent run")))
 	}
@@ -233,10 +281,10 @@ func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 		if agents {
 			tokens, cost := "-", "-"
 			if s.Usage.Tokens > 0 {
-				tokens = show.Tokens(s.Usage.Tokens)
+				tokens = show.Sum(show.Tokens(s.Usage.Tokens), s.Usage.UnknownTokens)
 			}
 			if s.Usage.CostMicros > 0 {
-				cost = show.Dollars(s.Usage.CostMicros)
+				cost = show.Sum(show.Dollars(s.Usage.CostMicros), s.Usage.UnknownCost)
 			}
 			row = append(row, cmp.Or(text.Printable(s.Agent()), "-"), tokens, cost)
 		}

@@ -431,10 +431,11 @@ func Outcome(t *inspect.Turn) string {
 		parts = append(parts, "end of turn")
 	}
 	if t.Usage.Tokens > 0 {
-		parts = append(parts, show.Tokens(t.Usage.Tokens)+" tokens")
+		parts = append(parts, show.Sum(show.Tokens(t.Usage.Tokens)+" tokens",
+			t.Usage.UnknownTokens))
 	}
 	if t.Usage.CostMicros > 0 {
-		parts = append(parts, show.Dollars(t.Usage.CostMicros))
+		parts = append(parts, show.Sum(show.Dollars(t.Usage.CostMicros), t.Usage.UnknownCost))
 	}
 	parts = append(parts, text.Duration(time.Duration(t.Usage.Seconds*float64(time.Second))))
 	if len(t.LoginRefused) > 0 {

@@ -47,8 +47,8 @@ func TestStatusOfMachines(t *testing.T) {
 	}
 }
 
-// A status says which machines have verified their copies of the ledger, and what is wrong with the
-// others.
+// A status lists the machines that have verified their copies of the ledger, and what is wrong with
+// the others.
 func TestStatusOfCopies(t *testing.T) {
 	st, at := busy(), time.Unix(1000, 0)
 	st.Copies = []inspect.Copy{{Node: "a", Events: 7, Verified: &at},

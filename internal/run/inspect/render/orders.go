@@ -115,6 +115,13 @@ func Told(b *box.Box, a rules.Answer) string {
 	case atWork:
 		return fmt.Sprintf("the %s does not read while it works, and gets it at the start of its next turn (signalbox tell --now interrupts it)", a.Role)
 	}
+	switch a.Phase {
+	case signalbox.PhaseCIPending, signalbox.PhaseReadyForReview, signalbox.PhaseReview,
+		signalbox.PhaseReadyForMerge:
+		if a.Role == signalbox.RoleDeveloper { // it may have no further turn
+			return "the developer gets it if the task comes back; signalbox rework sends it back now"
+		}
+	}
 	return fmt.Sprintf("the %s gets it at the start of its next turn", a.Role)
 }
 

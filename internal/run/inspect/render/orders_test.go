@@ -3,6 +3,7 @@ package render
 import (
 	"testing"
 
+	"signalbox"
 	"signalbox/internal/core/rules"
 )
 
@@ -20,6 +21,21 @@ func TestAnswered(t *testing.T) {
 	} {
 		if got := Answered("Q-1", test.answer); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.answer, got, test.want)
+		}
+	}
+}
+
+func TestTold(t *testing.T) {
+	const next, later = "the developer gets it at the start of its next turn",
+		"the developer gets it if the task comes back; signalbox rework sends it back now"
+	for phase, want := range map[signalbox.Phase]string{
+		signalbox.PhaseDraft: next, signalbox.PhaseImplementation: next,
+		signalbox.PhaseBlocked: next, signalbox.PhaseCIPending: later,
+		signalbox.PhaseReview: later, signalbox.PhaseReadyForMerge: later,
+	} {
+		answer := rules.Answer{Role: signalbox.RoleDeveloper, Phase: phase}
+		if got := Told(nil, answer); got != want {
+			t.Errorf("%s: %q, want %q", phase, got, want)
 		}
 	}
 }

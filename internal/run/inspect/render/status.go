@@ -265,7 +265,7 @@ func urgency(t inspect.Task) int {
 func (p *statusPrinter) row(t inspect.Task) []string {
 	row := []string{t.ID, now(t), fmt.Sprint(t.Attempts), "-", "-", "-", show.OnScreen(t.Title)}
 	if t.Usage.CostMicros > 0 {
-		row[3] = show.Dollars(t.Usage.CostMicros)
+		row[3] = show.Sum(show.Dollars(t.Usage.CostMicros), t.Usage.UnknownCost)
 	}
 	if worker := t.Worker; worker != nil {
 		row[4], row[5] = text.Duration(p.st.At.Sub(worker.Since)), who(worker)
@@ -298,6 +298,10 @@ func who(w *inspect.Worker) string {
 
 // now returns what a task does, in a few words.
 func now(t inspect.Task) string {
+	if n := t.OpenFindings; n > 0 && t.Condition != inspect.Completed {
+		t.OpenFindings = 0
+		return now(t) + ", " + text.Count(n, "finding")
+	}
 	if skipped := strings.Join(t.Skipped, " or "); skipped != "" {
 		t.Skipped = nil
 		return now(t) + ", no " + skipped
@@ -319,6 +323,9 @@ func now(t inspect.Task) string {
 	case inspect.Blocked:
 		return "blocked"
 	case inspect.Ready:
+		if t.WaitsFor != "" {
+			return "waits for " + show.Cut(show.OnScreen(t.WaitsFor), 60)
+		}
 		return "ready: " + step
 	}
 	return step
@@ -513,6 +520,18 @@ func (p *statusPrinter) notices() (lines []string) {
 			break
 		}
 	}
+	for _, t := range st.Tasks {
+		for i, role := range t.MessagesFor {
+			if slices.Index(t.MessagesFor, role) < i {
+				continue
+			}
+			whom := "the next agent"
+			if role != "" {
+				whom = "the next turn of the " + string(role)
+			}
+			add("your words on %s wait for %s; see: signalbox work show %s", t.ID, whom, t.ID)
+		}
+	}
 	if len(notices) == 0 {
 		return nil
 	}
@@ -530,14 +549,15 @@ func (p *statusPrinter) money() []string {
 	sum := p.st.Spending
 	var parts []string
 	if sum.CostMicros > 0 {
-		parts = append(parts, show.Dollars(sum.CostMicros)+" spent")
+		parts = append(parts, show.Sum(show.Dollars(sum.CostMicros), sum.UnknownCost)+" spent")
 	}
 	if sum.Tokens > 0 {
 		estimated := ""
 		if sum.EstimatedTokens > 0 {
 			estimated = " (partly estimated)"
 		}
-		parts = append(parts, show.Tokens(sum.Tokens)+" tokens"+estimated)
+		parts = append(parts, show.Sum(show.Tokens(sum.Tokens)+" tokens", sum.UnknownTokens)+
+			estimated)
 	}
 	if len(parts) > 0 && sum.Plans > 1 { // the heading names only one of them
 		parts[0] += " in this box"
@@ -562,10 +582,12 @@ func (p *statusPrinter) money() []string {
 func Budget(b inspect.BudgetUse) string {
 	var uses []string
 	if b.Limit.CostMicros > 0 {
-		uses = append(uses, show.Dollars(b.Used.CostMicros)+" of "+show.Dollars(b.Limit.CostMicros))
+		uses = append(uses, show.Sum(show.Dollars(b.Used.CostMicros), b.Used.UnknownCost)+" of "+
+			show.Dollars(b.Limit.CostMicros))
 	}
 	if b.Limit.Tokens > 0 {
-		uses = append(uses, show.Tokens(b.Used.Tokens)+" of "+show.Tokens(b.Limit.Tokens)+" tokens")
+		uses = append(uses, show.Sum(show.Tokens(b.Used.Tokens), b.Used.UnknownTokens)+" of "+
+			show.Tokens(b.Limit.Tokens)+" tokens")
 	}
 	if b.Limit.Seconds > 0 {
 		seconds := func(s float64) string { return text.Duration(time.Duration(s * float64(time.Second))) }

@@ -252,6 +252,11 @@ func TestStatusSaysWhatStopsTheRun(t *testing.T) {
 			st.Standing, st.Tasks[0].Condition, st.Tasks[1].Condition = rules.StandingPaused,
 				inspect.Paused, inspect.Paused
 		},
+		"\nyour words on T4 wait for the next turn of the critic; see: signalbox work show T4\n" +
+			"your words on T4 wait for the next agent; see: signalbox work show T4\n": func(
+			st *inspect.Status) {
+			st.Tasks[0].MessagesFor = []signalbox.Role{signalbox.RoleCritic, signalbox.RoleCritic, ""}
+		},
 		"no answer from the server of claude: it is tried again at 12:05:00": func(
 			st *inspect.Status) {
 			st.RateLimits = []inspect.RateLimit{{Agent: "claude", Until: noon.Add(5 * time.Minute),
@@ -284,11 +289,30 @@ func TestSpendingOfSeveralPlans(t *testing.T) {
 		{2, inspect.Usage{CostMicros: 1_360_000, Tokens: 2100},
 			"$1.36 spent in this box · 2.1k tokens"},
 		{2, inspect.Usage{Tokens: 2100}, "2.1k tokens in this box"},
+		{1, inspect.Usage{CostMicros: 1_200_000, Tokens: 2100, UnknownCost: 2, UnknownTokens: 1},
+			"$1.20 + unknown spent · 2.1k tokens + unknown"},
 	} {
 		p := &statusPrinter{st: &inspect.Status{Spending: inspect.Spending{Usage: tt.usage,
 			Plans: tt.plans}}}
 		if got := strings.Join(p.money(), "\n"); got != "\n"+tt.want {
 			t.Errorf("%d plans: %q, not %q", tt.plans, got, tt.want)
+		}
+	}
+}
+
+// TestSumsWithUnknown checks every other sum of this package: what is unknown is not zero.
+func TestSumsWithUnknown(t *testing.T) {
+	u := inspect.Usage{CostMicros: 1_200_000, Tokens: 2100, UnknownCost: 1, UnknownTokens: 1}
+	p := &statusPrinter{st: &inspect.Status{}}
+	for name, got := range map[string]string{
+		"row": p.row(inspect.Task{Usage: u})[3],
+		"outcome": strings.TrimPrefix(Outcome(&inspect.Turn{Usage: u}),
+			"end of turn · 2.1k tokens + unknown · "),
+		"budget": Budget(inspect.BudgetUse{Used: u,
+			Limit: inspect.Usage{CostMicros: 5_000_000}}),
+	} {
+		if !strings.HasPrefix(got, "$1.20 + unknown") {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

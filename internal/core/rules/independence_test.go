@@ -1,0 +1,260 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox"
+)
+
+// vendors is a policy in which every role has the same agents, each with its vendor.
+func vendors(i Independence, agents ...string) Policy {
+	p := policy()
+	p.Independence = i
+	for _, r := range p.Roles {
+		p.Agents = append(p.Agents, RoleAgents{Role: r.Role, Agents: agents})
+	}
+	vendor := map[string]string{"claude": "anthropic", "big": "anthropic", "codex": "openai",
+		"gemini": "google"}
+	model := map[string]string{"big": "opus"}
+	for n, name := range agents {
+		p.AgentSettings = append(p.AgentSettings, AgentSettings{Agent: name,
+			Settings: signalbox.Hash{byte(n + 1)}, Vendor: vendor[name], Model: model[name]})
+	}
+	return p
+}
+
+// ends says a signal at the end of a turn in which the agent worked with what the policy says, or
+// with another model.
+func (b *box) ends(a Answer, signal, model string) Decision {
+	b.t.Helper()
+	b.do(by(a, StartAgent{Agent: a.Agent}))
+	m := b.s.run.Policy.agentModel(a.Agent)
+	return b.sayMore(a, signal, func(c *ReportSignal) {
+		c.Turn = &Turn{Vendor: m.Vendor, Model: model}
+	})
+}
+
+// written has the task developed by an agent, and checked.
+func (b *box) written(agent string) {
+	b.t.Helper()
+	b.ends(b.wantAgent(signalbox.RoleDeveloper, agent), "ready_for_review", "")
+	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
+}
+
+func (b *box) limits(agent string, pause time.Duration) {
+	b.t.Helper()
+	b.log = append(b.log, b.applied("", AgentUnavailable{Agent: agent, Cause: FailRateLimit,
+		Until: b.now.Add(pause)}))
+}
+
+// applied applies an event that another machine could have recorded.
+func (b *box) applied(work string, data body) signalbox.Event {
+	b.t.Helper()
+	e := *b.event(work, "", data)
+	e.Seq, e.Time = b.s.Seq()+1, b.now
+	if err := b.s.Apply(&e); err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	return e
+}
+
+func (b *box) wantReason(part string) {
+	b.t.Helper()
+	if reasons := strings.Join(b.wantStanding(StandingStuck).Reasons, "\n"); !strings.Contains(
+		reasons, part) {
+		b.t.Fatalf("%q is not in %q", part, reasons)
+	}
+}
+
+// The critic comes from another vendor than the author, and the auditor from a third one if
+// possible.
+func TestIndependentVendors(t *testing.T) {
+	b := deliver(t, vendors(IndependenceVendor, "claude", "big", "codex", "gemini"), todo("t1"))
+	b.written("claude")
+	b.ends(b.wantAgent(signalbox.RoleCritic, "codex"), "review_passed", "")
+	a := b.wantAgent(signalbox.RoleAuditor, "gemini")
+	b.ends(a, "audit_passed", "")
+	var did []string
+	for _, by := range b.work("t1").Task.DoneBy {
+		did = append(did, string(by.Role)+" "+by.String())
+	}
+	if want := []string{"developer claude (anthropic)", "critic codex (openai)",
+		"auditor gemini (google)"}; !slices.Equal(did, want) {
+		t.Errorf("done by %q", did)
+	}
+	// two vendors are enough
+	b = deliver(t, vendors(IndependenceVendor, "claude", "codex"), todo("t1"))
+	b.written("claude")
+	b.ends(b.wantAgent(signalbox.RoleCritic, "codex"), "review_passed", "")
+	b.wantAgent(signalbox.RoleAuditor, "codex")
+}
+
+// While the only independent agents are not available, no other agent judges the work: neither one
+// that is free, nor the critic in place of an auditor from a third vendor.
+func TestFailoverStaysIndependent(t *testing.T) {
+	b := deliver(t, vendors(IndependenceVendor, "claude", "codex", "gemini"), todo("t1"))
+	b.written("claude")
+	b.limits("codex", time.Hour)
+	b.limits("gemini", 2*time.Hour)
+	b.wantNothing(signalbox.RoleCritic)
+	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(b.now.Add(time.Hour)) {
+		t.Errorf("status %+v", st)
+	}
+	b.now = b.now.Add(time.Hour)
+	b.ends(b.wantAgent(signalbox.RoleCritic, "codex"), "review_passed", "")
+	b.wantNothing(signalbox.RoleAuditor)
+	b.now = b.now.Add(time.Hour)
+	b.wantAgent(signalbox.RoleAuditor, "gemini")
+}
+
+// A developer takes over only if somebody is left who may judge the work of both.
+func TestAuthorsLeaveAJudge(t *testing.T) {
+	sentBack := func(agents ...string) *box {
+		b := deliver(t, vendors(IndependenceVendor, agents...), todo("t1"))
+		b.written("claude")
+		b.ends(b.wantAgent(signalbox.RoleCritic, "codex"), "review_failed", "")
+		b.limits("claude", time.Hour)
+		return b
+	}
+	b := sentBack("claude", "codex")
+	b.wantNothing(signalbox.RoleDeveloper)
+	b.now = b.now.Add(time.Hour)
+	b.wantAgent(signalbox.RoleDeveloper, "claude")
+
+	b = sentBack("claude", "codex", "gemini")
+	b.written("codex")
+	b.wantAgent(signalbox.RoleCritic, "gemini")
+
+	// if an agent of an unknown vendor took over, no agent could judge the work
+	b = deliver(t, vendors(IndependenceVendor, "mine", "claude", "codex"), todo("t1"))
+	b.written("claude")
+}
+
+// An agent that did nothing is not an author. One that was killed may be.
+func TestWhoIsAnAuthor(t *testing.T) {
+	b := deliver(t, vendors(IndependenceVendor, "claude", "codex"), todo("t1"))
+	a := b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.do(by(a, StartAgent{Agent: "claude"}))
+	b.try(by(a, ReportFailure{Cause: FailRateLimit, Until: b.now.Add(time.Hour),
+		Turn: &Turn{Vendor: "anthropic", Unchanged: true}}))
+	b.written("codex")
+	b.now = b.now.Add(time.Hour)
+	b.wantAgent(signalbox.RoleCritic, "claude")
+
+	b = deliver(t, vendors(IndependenceVendor, "claude", "codex", "gemini"), todo("t1"))
+	a = b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.do(by(a, StartAgent{Agent: "claude"}))
+	b.do(by(a, Release{Work: "t1"})) // without the end of its turn
+	b.limits("claude", time.Hour)
+	b.written("codex")
+	b.now = b.now.Add(time.Hour)
+	b.wantAgent(signalbox.RoleCritic, "gemini")
+
+	// an agent that submits the work without a change is an author too
+	b = deliver(t, vendors(IndependenceVendor, "claude", "codex"), todo("t1"))
+	a = b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.sayMore(a, "ready_for_review", func(c *ReportSignal) {
+		c.Turn = &Turn{Vendor: "anthropic", Unchanged: true}
+	})
+	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
+	b.wantAgent(signalbox.RoleCritic, "codex")
+}
+
+// If no agent may judge the work, it waits, and the reason says what to do. Nothing is lost: the
+// work continues with another configuration.
+func TestNobodyIsIndependent(t *testing.T) {
+	for _, agents := range [][]string{{"claude", "big"}, {"mine", "other"}} {
+		b := deliver(t, vendors(IndependenceVendor, agents...), todo("t1"))
+		b.written(agents[0])
+		b.wantNothing(signalbox.RoleCritic)
+		b.wantReason("t1 waits for a critic of another vendor than " + agents[0] + " (")
+		b.wantReason("name one under roles.critic.agent, or set independence: none")
+		p := vendors(IndependenceNone, agents...)
+		b.do(Configure{p, "op"})
+		b.wantAgent(signalbox.RoleCritic, agents[0])
+	}
+	// agents that the user names for the role win
+	p := vendors(IndependenceVendor, "claude", "big")
+	for i := range p.Agents {
+		p.Agents[i].Named = p.Agents[i].Role == signalbox.RoleCritic
+	}
+	b := deliver(t, p, todo("t1"))
+	b.written("claude")
+	b.ends(b.wantAgent(signalbox.RoleCritic, "claude"), "review_passed", "")
+	b.wantNothing(signalbox.RoleAuditor)
+	b.wantReason("an auditor of another vendor than claude (anthropic)")
+}
+
+// Independent models may be of one vendor, and what a program reports counts, not its settings: a
+// verdict of the author's own model is none.
+func TestIndependentModels(t *testing.T) {
+	b := deliver(t, vendors(IndependenceModel, "claude", "big", "codex"), todo("t1"))
+	b.ends(b.wantAgent(signalbox.RoleDeveloper, "claude"), "ready_for_review", "opus-1")
+	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
+	a := b.wantAgent(signalbox.RoleCritic, "big") // its settings say opus
+	wantTypes(t, b.ends(a, "review_passed", "opus-1"), "AgentTurnEnded t1", "SignalHeard t1",
+		"LeaseReleased t1")
+	if w := b.wantPhase("t1", signalbox.PhaseReview); w.Task.Reviewed {
+		t.Error("it has passed")
+	}
+	a = b.wantAgent(signalbox.RoleCritic, "codex")
+	b.ends(a, "review_passed", "")
+	b.wantPhase("t1", signalbox.PhaseReadyForMerge)
+	a = b.wantAgent(signalbox.RoleAuditor, "codex") // no agent is independent of the critic too
+	b.do(by(a, Release{Work: "t1"}))
+	// other settings may mean another model
+	p := vendors(IndependenceModel, "claude", "big", "codex")
+	p.AgentSettings[1].Settings = signalbox.Hash{9}
+	b.do(Configure{p, "op"})
+	a = b.wantAgent(signalbox.RoleAuditor, "big")
+	b.ends(a, "audit_passed", "opus-1")
+	if w := b.wantPhase("t1", signalbox.PhaseReadyForMerge); w.Task.Audited {
+		t.Error("it has passed")
+	}
+	// who fails the work may be anybody
+	b = deliver(t, vendors(IndependenceModel, "claude", "big"), todo("t1"))
+	b.ends(b.wantAgent(signalbox.RoleDeveloper, "claude"), "ready_for_review", "opus-1")
+	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
+	b.ends(b.wantAgent(signalbox.RoleCritic, "big"), "review_failed", "opus-1")
+	b.wantPhase("t1", signalbox.PhaseImplementation)
+}
+
+// If no independent pair of agents is left, the human is asked about those that are down.
+func TestLastIndependentAgentIsDown(t *testing.T) {
+	b := deliver(t, vendors(IndependenceVendor, "claude", "codex", "gemini"), todo("t1"), todo("t2"))
+	b.fails(b.wantAgent(signalbox.RoleDeveloper, "claude"), FailLogin, "401")
+	if q := b.s.Questions(); len(q) > 0 {
+		t.Fatalf("asked %+v", q)
+	}
+	b.fails(b.wantAgent(signalbox.RoleDeveloper, "codex"), FailLogin, "401")
+	if q := b.s.Questions(); len(q) != 1 || !slices.Equal(q[0].Agents, []string{"claude", "codex"}) {
+		t.Fatalf("asked %+v", q)
+	}
+	b.do(orderOf(OrderRetry, ""))
+	if b.s.Questions()[0].Open() {
+		t.Error("the question is still open")
+	}
+}
+
+func TestUnknownIndependence(t *testing.T) {
+	b := newBox(t)
+	wantRefusedAs(t, b.try(Configure{vendors("total", "claude"), "op"}), signalbox.CodeUsage)
+}
+
+// An agent that needs help does not stop work that another agent may judge. If there is no other,
+// the reason names it.
+func TestJudgeNeedsHelp(t *testing.T) {
+	b := deliver(t, vendors(IndependenceVendor, "claude", "codex", "gemini"), todo("t1"))
+	b.written("claude")
+	b.ends(b.wantAgent(signalbox.RoleCritic, "codex"), "review_passed", "")
+	b.fails(b.wantAgent(signalbox.RoleAuditor, "gemini"), FailLogin, "401")
+	b.fails(b.wantAgent(signalbox.RoleAuditor, "codex"), FailLogin, "401")
+	reasons := b.s.Status(b.now).Reasons
+	const want = "codex, gemini cannot work (login)"
+	if !strings.Contains(strings.Join(reasons, "\n"), want) || len(b.s.Questions()) != 1 {
+		t.Errorf("%q, want %s and a question", reasons, want)
+	}
+}

@@ -1,0 +1,175 @@
+package history
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/testkit/must"
+	"signalbox/internal/testkit/property"
+)
+
+// checkLog explains all work of a log, again and again while the log grows, and compares with what
+// the rules and the cost page say.
+func checkLog(t testing.TB, log events, every int) {
+	t.Helper()
+	s, reader := &rules.State{}, new(Reader)
+	for i := range log {
+		must.Succeed(t, s.Apply(&log[i]))
+		if i%every != 0 && i != len(log)-1 {
+			continue
+		}
+		now, so := log[i].Time, log[:i+1]
+		if log[i].Type == rules.TypeClockCorrected {
+			now = read[rules.ClockCorrected](&log[i]).To
+		}
+		now = now.Add(time.Second)
+		var sum inspect.Usage
+		turns := 0
+		for w := range s.Works() {
+			x := explain(t, reader, so, w.ID, now)
+			task := inspect.NewTask(s, w, now)
+			checkExplanation(t, so, x, task.Usage, now)
+			checkLast(t, s, x, now)
+			if x.Turns != task.Attempts || x.Title != w.Title || x.Phase != w.Phase {
+				t.Errorf("%s: %d turns, %q, %s; want %d, %q, %s", w.ID, x.Turns, x.Title, x.Phase,
+					task.Attempts, w.Title, w.Phase)
+			}
+			sum.Add(x.Usage)
+			turns += x.Turns
+		}
+		stats, err := reader.Stats(t.Context(), so, uint64(len(so)))
+		must.Succeed(t, err)
+		for _, a := range stats.Agents {
+			sum.Add(inspect.Usage{Tokens: -a.Usage.Tokens, EstimatedTokens: -a.Usage.EstimatedTokens,
+				CostMicros: -a.Usage.CostMicros, Seconds: -a.Usage.Seconds,
+				UnknownTokens: -a.Usage.UnknownTokens, UnknownCost: -a.Usage.UnknownCost})
+			turns -= a.Turns
+		}
+		if math.Abs(sum.Seconds) < 1e-6 {
+			sum.Seconds = 0
+		}
+		if sum != (inspect.Usage{}) || turns != 0 {
+			t.Errorf("at event %d the explanations have %+v and %d turns more than the statistics",
+				i+1, sum, turns)
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	var costs inspect.CostReader
+	page, err := costs.Read(t.Context(), log, uint64(len(log)))
+	must.Succeed(t, err)
+	var sum inspect.Usage
+	for w := range s.Works() {
+		sum.Add(explain(t, reader, log, w.ID, s.Time()).Usage)
+	}
+	for _, row := range page.Agents {
+		sum.CostMicros -= row.CostMicros
+		sum.Tokens -= row.Tokens
+	}
+	if sum.CostMicros != 0 || sum.Tokens != 0 {
+		t.Errorf("the explanations have %d µ$ and %d tokens more than the cost page",
+			sum.CostMicros, sum.Tokens)
+	}
+}
+
+// TestRecorded explains the work of all recorded histories.
+func TestRecorded(t *testing.T) {
+	for name, log := range recorded(t) {
+		t.Run(name, func(t *testing.T) { checkLog(t, log, 2) })
+	}
+}
+
+// TestRandom explains the work of random histories.
+func TestRandom(t *testing.T) {
+	seen := map[Part]int{}
+	property.Check(t, func(r *rapid.T) {
+		p := draw(r, t)
+		checkLog(t, p.log, 70)
+		for w := range p.s.Works() {
+			for _, part := range p.explain(w.ID).Parts {
+				seen[part.Part]++
+			}
+		}
+	})
+	for _, part := range []Part{Development, Rework, Checks, Review, Audit, Merge, Unfinished,
+		WaitTasks, WaitSlot, WaitLimit, WaitMachine, WaitHuman, WaitBase} {
+		if seen[part] == 0 {
+			t.Errorf("no random history has the part %s", part)
+		}
+	}
+}
+
+// TestStory explains a task that waits, is sent back, gets another agent and is approved.
+func TestStory(t *testing.T) {
+	p := begin(t, func(policy *rules.Policy) { policy.ApproveMerge = true }, task("T1"))
+	p.after(time.Minute).check("B-1", true)
+	p.begins(signalbox.RoleDeveloper, "T1")
+	p.after(10*time.Minute).say("T1", "ready_for_review", 1_000_000, rules.SignalFields{})
+	p.check("T1", true)
+	p.begins(signalbox.RoleCritic, "T1")
+	p.after(5*time.Minute).say("T1", "review_failed", 300_000, rules.SignalFields{
+		Summary:  "two problems",
+		Findings: []rules.SaidFinding{{Place: "a.go:7", Text: "no lock is held"}, {Text: "no test"}}})
+	p.begins(signalbox.RoleDeveloper, "T1")
+	a := p.held["T1"]
+	p.after(time.Minute)
+	p.must(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch,
+		Cause: rules.FailRateLimit, Until: p.now.Add(time.Hour), Turn: turnOf(50_000, "claude")})
+	p.begins(signalbox.RoleDeveloper, "T1") // codex
+	p.after(12*time.Minute).say("T1", "ready_for_review", 2_000_000, rules.SignalFields{})
+	p.check("T1", true)
+	p.begins(signalbox.RoleCritic, "T1")
+	p.say("T1", "review_passed", 100_000, rules.SignalFields{})
+	p.begins(signalbox.RoleAuditor, "T1")
+	p.say("T1", "audit_passed", 100_000, rules.SignalFields{})
+	p.after(30 * time.Minute)
+	p.must(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "ann"})
+	p.merge("T1")
+
+	x := p.explain("T1")
+	const want = `T1 task T1
+completed in 59m00s: $3.55, 355.0k tokens, 6 turns of agents
+most time: waiting for you (51%); most money: rework (56%)
+
+WHERE IT WENT         TIME    SHARE  COST   TOKENS
+waiting for you       30m00s  51%    -      -
+rework                12m00s  20%    $2.00  200.0k
+development           10m00s  17%    $1.00  100.0k
+review                5m00s   8%     $0.40  40.0k
+unfinished attempts   1m00s   2%     $0.05  5.0k
+waiting for the base  1m00s   2%     -      -
+audit                 0s      0%     $0.10  10.0k
+checks                0s      0%     -      -
+merge                 0s      0%     -      -
+total                 59m00s  100%   $3.55  355.0k
+
+EVENT  AT        TOOK    COST   WHAT HAPPENED
+5      09:00:00  1m00s   -      waited for the checks on the base, B-1
+14     09:01:00  10m00s  $1.00  development by claude, claude-large: ready for review
+18     09:11:00  0s      -      checks passed (1 of 1)
+25     09:11:00  5m00s   $0.30  review by claude, claude-large: review failed
+         F1 a.go:7: no lock is held
+         F2 no test
+34     09:16:00  1m00s   $0.05  unfinished attempt of the developer (round 1, after: review) by claude, claude-large: rate limit
+33     09:17:00  -       -      codex took over from claude: rate limit
+38     09:17:00  12m00s  $2.00  rework (round 1, after: review) by codex, codex-large: ready for review
+42     09:29:00  0s      -      checks passed (1 of 1)
+49     09:29:00  0s      $0.10  review by codex, codex-large: review passed
+56     09:29:00  0s      $0.10  audit by codex, codex-large: audit passed
+57     09:29:00  30m00s  -      waited for you: your approval of the merge
+62     09:59:00  0s      -      merged as 0000000
+
+input from a cache: not known
+the events: signalbox ledger tail --work T1`
+	if got := strings.Join(x.Lines(Options{Zone: time.UTC}), "\n"); got != want {
+		t.Errorf("%s", got)
+	}
+}
