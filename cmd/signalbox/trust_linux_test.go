@@ -11,6 +11,7 @@ import (
 func TestEveryCommandNeedsTrust(t *testing.T) {
 	refuses := map[string][]string{
 		"run":               {"plan.md"},
+		"add":               {"x"},
 		"worker":            nil,
 		"answer":            {"Q-1", "yes"},
 		"resume":            nil,
@@ -19,7 +20,9 @@ func TestEveryCommandNeedsTrust(t *testing.T) {
 		"reject":            {"A", "x"},
 		"rework":            {"A", "x"},
 		"tell":              {"A", "x"},
+		"waive":             {"A/F1", "x"},
 		"plan update":       {"plan.md"},
+		"plan add-notes":    nil,
 		"prompt":            {"developer", "A"},
 		"work open":         {"t1"},
 		"work claim":        {"t1", "--role", "developer"},
@@ -47,6 +50,7 @@ func TestEveryCommandNeedsTrust(t *testing.T) {
 		"join": "creates", "demo": "has a repository of its own",
 		"backup": "reads the ledger", "restore": "writes another box",
 		"questions": "reads", "status": "reads", "logs": "reads", "watch": "reads", "diff": "reads",
+		"explain": "reads", "stats": "reads",
 		"token create": "no configuration", "token link": "no configuration",
 		"token list": "no configuration", "token revoke": "no configuration",
 		"work list": "reads", "work show": "reads", "blob get": "reads",

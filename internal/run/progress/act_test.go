@@ -109,7 +109,7 @@ func (o *operated) signal(a rules.Answer, signal string, said rules.SignalFields
 // refresh shows the state of this moment.
 func (o *operated) refresh() {
 	v, _ := o.screen.view()
-	o.view = v
+	o.setView(v)
 	o.fit()
 }
 
@@ -133,6 +133,9 @@ func (o *operated) settle(cmd tea.Cmd) {
 			o.t.Fatal("several commands at once")
 		}
 		_, cmd = o.Update(msg)
+		if _, ok := msg.(decidedMsg); ok { // then it is a timer
+			return
+		}
 	}
 }
 
@@ -225,6 +228,48 @@ func TestApproveOnTheScreen(t *testing.T) {
 	}
 }
 
+// What a key acts on does not change when something else begins to wait above it.
+func TestKeysActOnWhatWasShown(t *testing.T) {
+	o := operate(t)
+	o.do(rules.AnswerQuestion{Question: "Q-1", Answer: "two", Actor: "ann"})
+	o.refresh()
+	o.shows("▸ press a to look at it and approve it, x to reject it")
+	o.signal(o.start(signalbox.RoleDeveloper), "divine_clarification",
+		rules.SignalFields{Summary: "really?"})
+	o.refresh()
+	o.shows("1 question for you, 1 merge to approve", "x to reject it", "a approve")
+	o.types("x")
+	o.shows("reject the merge of T2")
+	o.types("esc", "a")
+	o.shows("approve the merge of T2")
+}
+
+// The box offers x only for the task that x is about.
+func TestRejectIsOfferedForTheSelectedTask(t *testing.T) {
+	o := operate(t)
+	o.types("j", "tab", "x")
+	o.shows("reject the merge of T2")
+	o.types("esc", "tab", "tab")
+	o.drawing.selected = "T1"
+	o.shows("▸ press a to look at it and approve it ")
+	if strings.Contains(o.screenText(), "x to reject it") {
+		t.Errorf("it offers x, which is about T1:\n%s", o.screenText())
+	}
+}
+
+// The key that answers whether to stop does nothing else, and the next one acts at once.
+func TestContinueIsAllThatAKeyDoes(t *testing.T) {
+	o := operate(t)
+	o.types("down", "q")
+	o.shows("stop?")
+	o.types("x")
+	if o.form != nil || o.drawing.confirmStop || o.drawing.said != "" {
+		t.Errorf("it did more than continue:\n%s", o.screenText())
+	}
+	o.types("q")
+	o.shows("stop?")
+}
+
 // Nothing is approved that could not be shown.
 func TestApproveNeedsTheChange(t *testing.T) {
 	o := operate(t)
@@ -260,6 +305,11 @@ func TestSteerOnTheScreen(t *testing.T) {
 	o.shows("does not wait for approval")
 	if o.form != nil {
 		t.Error("a form is open for something that is refused")
+	}
+	o.types("p", "r") // the start of a text for the form
+	o.shows("does not wait for approval")
+	if o.form != nil || o.view.paused {
+		t.Error("text for a form that did not open acts as keys")
 	}
 	o.types("up", "r", "a", "b", "ctrl+d")
 	o.shows("T1: sent back to the developer")

@@ -100,10 +100,11 @@ func (b *boardPainter) head() []string {
 		if v.spent.EstimatedTokens > 0 {
 			mark = " (partly estimated)"
 		}
-		facts = append(facts, show.Tokens(v.spent.Tokens)+" tokens"+mark)
+		facts = append(facts, show.Sum(show.Tokens(v.spent.Tokens)+" tokens",
+			v.spent.UnknownTokens)+mark)
 	}
 	if v.spent.CostMicros > 0 {
-		facts = append(facts, show.Dollars(v.spent.CostMicros))
+		facts = append(facts, show.Sum(show.Dollars(v.spent.CostMicros), v.spent.UnknownCost))
 	}
 	sums := strings.Join(facts, " · ")
 	room := b.width - 3 - lipgloss.Width(sums)
@@ -347,6 +348,8 @@ func (b *boardPainter) howTo(q asked, target bool) string {
 		return q.command
 	case !target:
 		return "press tab to select it"
+	case q.id == "" && b.d.selected != "" && b.d.selected != q.work: // x is about that one
+		return "▸ press a to look at it and approve it"
 	case q.id == "":
 		return "▸ press a to look at it and approve it, x to reject it"
 	}

@@ -22,6 +22,10 @@ const (
 	// confirmTime is how long the question whether to stop is open. A key that is pressed later is
 	// not an answer to it.
 	confirmTime = 10 * time.Second
+	// saidTime is how long the screen says what a decision did. Later it may not be true any more.
+	saidTime = 15 * time.Second
+	// typingPause ends what the user types for a form that did not open.
+	typingPause = time.Second
 )
 
 // Messages to a screen, besides keys and changes of the window.
@@ -33,7 +37,9 @@ type (
 	warnMsg  struct{} // something was written to standard error
 	// confirmTime has passed since the user was asked for the nth time whether to stop
 	confirmMsg struct{ n int }
-	endMsg     struct{ err error } // there is nothing more to show
+	// saidTime has passed since the screen said for the nth time what a decision did
+	saidMsg struct{ n int }
+	endMsg  struct{ err error } // there is nothing more to show
 )
 
 // screenModel is the state of a screen: the board, and above it a pane that the user reads or a
@@ -47,8 +53,12 @@ type screenModel struct {
 	ticking       bool  // a tickMsg will come
 	clockTicking  bool  // a clockMsg will come
 	confirms      int   // how often the user was asked whether to stop
+	sayings       int   // how often the screen said something about what the user did
 	interrupted   bool  // by keys
 	broken        error // why the ledger cannot be followed
+	// typing is when the user pressed a key for a form that did not open, or typed on after it;
+	// zero if not. Such text must not act as keys of the board.
+	typing time.Time
 
 	pane   *pane             // that is open, nil if none is
 	help   *pane             // the keys, above the pane; nil if they are not shown
@@ -100,13 +110,15 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.screen.dark = msg.IsDark()
 		m.drawing.paint = show.NewPalette(m.screen.colours, m.screen.dark)
 	case viewMsg:
-		m.view, m.now = msg.view, time.Now()
+		m.setView(msg.view)
+		m.now = time.Now()
 		m.fit()
 		return m, tea.Batch(m.tick(), m.reread())
 	case tickMsg:
 		m.ticking = false
 		m.drawing.frame++
-		m.view, _ = m.screen.view()
+		v, _ := m.screen.view()
+		m.setView(v)
 		m.now = time.Now()
 		m.fit()
 		return m, m.tick()
@@ -116,6 +128,11 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case confirmMsg:
 		if msg.n == m.confirms {
 			m.drawing.confirmStop = false
+		}
+	case saidMsg:
+		if msg.n == m.sayings && !m.drawing.saidBad {
+			m.drawing.said = ""
+			m.fit()
 		}
 	case warnMsg:
 		m.view.warning = onScreen(m.screen.o.Stderr.last())
@@ -130,6 +147,8 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.inform(msg)
 	case decidedMsg:
 		m.decided(msg)
+		n := m.sayings
+		return m, tea.Tick(saidTime, func(time.Time) tea.Msg { return saidMsg{n} })
 	case tea.PasteMsg:
 		if m.form != nil && m.form.writes() && !m.form.sending {
 			m.drawing.confirmStop, m.form.failed = false, ""
@@ -139,6 +158,20 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m.press(msg)
 	}
 	return m, nil
+}
+
+// setView replaces the view. What the next key acts on stays the same while it waits for the user,
+// also if something else begins to wait above it: a key must not decide about what the user did not
+// choose.
+func (m *screenModel) setView(v view) {
+	if at := m.drawing.target; at < len(m.view.questions) {
+		was := m.view.questions[at]
+		same := func(q asked) bool { return q.id == was.id && q.work == was.work }
+		if i := slices.IndexFunc(v.questions, same); i >= 0 {
+			m.drawing.target = i
+		}
+	}
+	m.view = v
 }
 
 // fit adapts the board and the pane to the window and to what is shown.
@@ -171,6 +204,11 @@ func (m *screenModel) press(msg tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		key = "esc"
 	}
 	defer m.fit()
+	if msg.Text != "" && time.Since(m.typing) < typingPause {
+		m.typing = time.Now()
+		return m, nil
+	}
+	m.typing = time.Time{}
 	m.drawing.said = ""
 	asked := m.drawing.confirmStop
 	m.drawing.confirmStop = false
@@ -192,6 +230,8 @@ func (m *screenModel) press(msg tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		if canSuspend() {
 			return m, tea.Suspend
 		}
+		return m, nil
+	case asked && m.form == nil: // the key only answers that the run continues
 		return m, nil
 	case m.form != nil:
 		return m, m.pressForm(key, msg)
@@ -227,6 +267,7 @@ func (m *screenModel) pressBoard(key string) tea.Cmd {
 	case "tab":
 		if n := len(m.view.questions); n > 0 {
 			m.drawing.target = (m.drawing.target + 1) % n
+			m.drawing.selected = m.view.questions[m.drawing.target].work
 		}
 		return nil
 	case "enter", "l":
@@ -442,6 +483,7 @@ func (m *screenModel) openForm(d decision) tea.Cmd {
 		return nil
 	}
 	if err := m.screen.refused(d); err != nil { // before anything is written
+		m.typing = time.Now()
 		m.say(explained(err), true)
 		return nil
 	}
@@ -537,8 +579,12 @@ func (m *screenModel) decided(msg decidedMsg) {
 	}
 }
 
-// say shows a line about what the user did, until the next key.
-func (m *screenModel) say(words string, bad bool) { m.drawing.said, m.drawing.saidBad = words, bad }
+// say shows a line about what the user did, until the next key. If it is not an error, it is shown
+// for saidTime at most.
+func (m *screenModel) say(words string, bad bool) {
+	m.drawing.said, m.drawing.saidBad = words, bad
+	m.sayings++
+}
 
 func (m *screenModel) View() tea.View {
 	v := tea.NewView("")

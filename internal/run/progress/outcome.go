@@ -39,6 +39,12 @@ func Outcome(w io.Writer, b *box.Box, outcome rules.Status, began time.Time, wid
 				fmt.Fprintf(&out, "\nWarning: %s\n", show.OneLine(move.InWords()))
 			}
 		}
+		for _, w := range worksOfPlan(s) {
+			if missed := w.Undelivered(); w.Done() && missed != "" {
+				fmt.Fprintf(&out, "\nWarning: %s: %s; see: signalbox work show %[1]s\n",
+					w.ID, missed)
+			}
+		}
 		writeFailed(&out, red, troubles)
 		writeNext(&out, s, status)
 	})
@@ -157,7 +163,8 @@ func writeTasks(out *strings.Builder, s *rules.State, width int) {
 			strconv.Itoa(effort.Reworks),
 			orDash(effort.AgentSeconds > 0,
 				text.Duration(time.Duration(effort.AgentSeconds*float64(time.Second)))),
-			orDash(w.Task.Spent.CostMicros > 0, show.Dollars(w.Task.Spent.CostMicros)),
+			orDash(w.Task.Spent.CostMicros > 0,
+				show.Sum(show.Dollars(w.Task.Spent.CostMicros), w.Task.Spent.UnknownCost)),
 			show.OneLine(w.Title)})
 	}
 	out.WriteString("\n")
@@ -226,13 +233,14 @@ func writeTotals(out *strings.Builder, s *rules.State, st rules.Status, elapsed 
 	fmt.Fprintf(out, "\n%d of %s done in %s; %s, %s", st.Completed, text.Count(st.Tasks, "task"),
 		text.Duration(elapsed), text.Count(agents, "agent run"), text.Count(reworks, "rework"))
 	if spent.Tokens > 0 {
-		fmt.Fprintf(out, "; %s tokens", show.Tokens(spent.Tokens))
+		fmt.Fprintf(out, "; %s",
+			show.Sum(show.Tokens(spent.Tokens)+" tokens", spent.UnknownTokens))
 	}
 	if spent.EstimatedTokens > 0 {
 		out.WriteString(" (partly estimated)")
 	}
 	if spent.CostMicros > 0 {
-		fmt.Fprintf(out, ", %s", show.Dollars(spent.CostMicros))
+		fmt.Fprintf(out, ", %s", show.Sum(show.Dollars(spent.CostMicros), spent.UnknownCost))
 	}
 	out.WriteString("\n")
 }

@@ -43,7 +43,7 @@ func (d *plainDisplay) Show(ctx context.Context) error {
 func (d *plainDisplay) recent(ctx context.Context) error {
 	after := d.o.From - min(d.o.From, d.o.Recent)
 	return d.b.ReadTo(ctx, &after, d.o.From, func(events []signalbox.Event) error {
-		begins := d.standing // begin writes the standing, so it is no news here
+		begins := d.standing // begin writes the standing: do not repeat it
 		d.b.Engine.View(func(s *rules.State) { d.standing = s.Status(d.began).Standing })
 		err := d.show(events)
 		d.standing = begins

@@ -53,8 +53,7 @@ type Options struct {
 	Actor string
 	// Root is the folder of the project, for what tasks change.
 	Root string
-	// Recent is how many of the events up to From lines begin with, before the current state. A
-	// screen shows no events.
+	// Recent is how many of the events up to From lines and a screen begin with.
 	Recent uint64
 	// From is the sequence of the last event to skip; 0 shows all. A screen shows the current state
 	// instead.

@@ -38,7 +38,7 @@ func newReporter(b *box.Box) reporter {
 		ready: map[string]bool{}}
 	if b != nil && b.Config != nil {
 		t.limits = map[string]time.Duration{}
-		for _, check := range b.Config.Checks {
+		for _, check := range b.Config.OnlyCommands() { // others say themselves that time was over
 			t.limits[check.Name] = check.Timeout
 			if check.Timeout == 0 {
 				t.limits[check.Name] = config.DefaultCheckTimeout

@@ -42,8 +42,14 @@ type screen struct {
 }
 
 func newScreen(b *box.Box, o Options) *screen {
-	s := &screen{b: b, o: o, reporter: newReporter(b), reported: o.From, began: time.Now(),
-		dark: true, colours: o.Getenv("NO_COLOR") == "", live: map[string]inspect.Activity{}}
+	s := &screen{b: b, o: o, reporter: newReporter(b), reported: o.From - min(o.From, o.Recent),
+		began: time.Now(), dark: true, colours: o.Getenv("NO_COLOR") == "",
+		live: map[string]inspect.Activity{}}
+	if o.Recent > 0 && b != nil { // the screen shows how the run stands: do not repeat it
+		b.Engine.View(func(state *rules.State) {
+			s.reporter.standing = state.Status(s.began).Standing
+		})
+	}
 	for _, name := range []string{"TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE",
 		"TERM_PROGRAM", "TMUX", "STY", "WT_SESSION", "SSH_TTY", "GOOGLE_CLOUD_SHELL",
 		"ConEmuANSI"} {

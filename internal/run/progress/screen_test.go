@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -274,6 +275,29 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%v does not stop", keys)
 		}
 		m.drawing.confirmStop = false
+	}
+}
+
+// What a decision did is not shown for long, because it may soon not be true: the run that continues
+// waits for the user again. Why one was refused is shown until the next key.
+func TestSayingIsForgotten(t *testing.T) {
+	p := manyTasks(t, 2)
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil),
+		width: 80, height: 24}
+	if _, cmd := m.Update(decidedMsg{said: "first"}); cmd == nil {
+		t.Error("no timer was started")
+	}
+	first := saidMsg{m.sayings}
+	m.Update(decidedMsg{said: "second"})
+	if m.Update(first); m.drawing.said != "second" {
+		t.Errorf("the screen says %q, want the second", m.drawing.said)
+	}
+	if m.Update(saidMsg{m.sayings}); m.drawing.said != "" {
+		t.Errorf("the screen still says %q", m.drawing.said)
+	}
+	m.Update(decidedMsg{err: errors.New("refused")})
+	if m.Update(saidMsg{m.sayings}); m.drawing.said == "" {
+		t.Error("why a decision was refused is not shown any more")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -36,6 +37,18 @@ func TestWatchBeginsWithTheLastEvents(t *testing.T) {
 		strings.Contains(before, "waiting for you") || !strings.Contains(after, "waiting for you") ||
 		strings.Contains(shown[0], "audit passed") {
 		t.Errorf("before the state:\n%s\nthe state and after it:\n%s", before, after)
+	}
+}
+
+// The screen begins with them, too, without a line about how the run stands, which it shows itself.
+func TestWatchedScreenBeginsWithTheLastEvents(t *testing.T) {
+	o := operate(t)
+	s := newScreen(o.b, Options{Watch: true, Recent: 20, From: o.b.Engine.Tail().Seq,
+		Getenv: func(string) string { return "" }})
+	must.Succeed(t, s.catchUp(t.Context()))
+	story := fmt.Sprint(s.story)
+	if !strings.Contains(story, "audit passed") || strings.Contains(story, "waiting for you") {
+		t.Error(story)
 	}
 }
 
