@@ -118,7 +118,7 @@ func ReadHidden(p *Program, terminal *os.File, note string, limit int64) ([]byte
 const maxTextArgument = 1 << 20
 
 // TextOf returns the text of an argument or a flag: the value or, if it is "-", standard input
-// without its last line end.
+// without its last line end. A command that needs a text uses RequireText.
 func (p *Program) TextOf(value string) (string, error) {
 	if value != "-" {
 		return value, nil

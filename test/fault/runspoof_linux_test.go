@@ -139,6 +139,8 @@ func testSpoofedCommands(t *testing.T) {
 		"reject":     "reject T1 no",
 		"rework":     "rework T2 more",
 		"tell":       "tell T2 words",
+		"waive":      "waive T1/F1 mine",
+		"add":        "add more",
 		"cancel":     "cancel T2",
 		"retry":      "retry T1",
 		"pause":      "pause",
@@ -184,7 +186,7 @@ func testSpoofedCommands(t *testing.T) {
 		switch e.Type {
 		case rules.TypeCancelled, rules.TypeRetried, rules.TypePaused, rules.TypeResumed,
 			rules.TypeWorkOpened, rules.TypeMergeApproved, rules.TypeQuestionAnswered,
-			rules.TypeMessageSent:
+			rules.TypeMessageSent, rules.TypeFindingsRecorded:
 			t.Errorf("event %d is %s by %s", e.Seq, e.Type, e.Actor)
 		case rules.TypeAgentSessionCompleted:
 			t.Errorf("event %d is an exit of %s", e.Seq, e.Session)

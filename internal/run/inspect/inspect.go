@@ -60,8 +60,8 @@ type Status struct {
 	Cancelled string `json:"cancelled,omitempty"`
 	Plans     []Plan `json:"plans"`
 	Counts    Counts `json:"counts"`
-	// Tasks are the work items that are neither done nor merely wait for their turn. Counts has the
-	// others.
+	// Tasks are the work items that are neither done nor merely wait for their turn, and those for
+	// which words wait. Counts has the others.
 	Tasks []Task `json:"tasks"`
 	// Requests are what waits for the human.
 	Requests []Request `json:"requests"`
@@ -262,7 +262,7 @@ func NewStatus(s *rules.State, now time.Time) *Status {
 	return st
 }
 
-// add counts a work item, and lists it if it does not merely wait.
+// add counts a work item, and lists it if it does not merely wait, or if words wait for its agents.
 func (st *Status) add(s *rules.State, w *rules.Work, now time.Time) {
 	if w.Task == nil && !w.Done() {
 		st.Counts.ByHand++
@@ -276,14 +276,17 @@ func (st *Status) add(s *rules.State, w *rules.Work, now time.Time) {
 	}
 	started := t.Attempts > 0 || len(w.Past) > 0
 	switch t.Condition {
-	case Completed, Cancelled, Waiting:
+	case Completed, Cancelled:
 		return
+	case Waiting:
+		started = false
 	case Ready:
-		if !started {
-			return
-		}
+	default:
+		started = true
 	}
-	st.Tasks = append(st.Tasks, t)
+	if started || len(t.MessagesFor) > 0 {
+		st.Tasks = append(st.Tasks, t)
+	}
 }
 
 func (c *Counts) add(is Condition) {

@@ -299,6 +299,9 @@ func TestStatusOfWordsThatWait(t *testing.T) {
 	tell := rules.Tell{Work: "T1", Text: "be brief", Actor: "ann"}
 	h.do(tell)
 	waits("before the developer", signalbox.RoleDeveloper)
+	if status := NewStatus(h.s, h.now); len(status.Tasks) != 1 {
+		t.Errorf("before the developer starts, the status lists %+v", status.Tasks)
+	}
 	h.start(signalbox.RoleDeveloper, "T1")
 	waits("while the developer reads them")
 	tell.Now = true
