@@ -141,6 +141,11 @@ const (
 	ReleasedUnavailable = "the agent is not available"
 )
 
+// maxSignalFailures is how many failures in a row an agent may have if the last is that it sent no
+// valid signal: each of those is limits.unknown turns already, and an agent that does not learn the
+// form from its corrections and from one new start does not learn it from another.
+const maxSignalFailures = 2
+
 // fail counts a failure of an agent, and asks the human when the limit is reached. It never skips a
 // quality gate.
 func (h report) fail(cause FailCause, detail string) { h.failSaying(cause, detail, detail) }
@@ -151,7 +156,11 @@ func (h report) failSaying(cause FailCause, detail, forHuman string) {
 	h.answer.Seq = h.note(AgentFailed{h.epoch, string(cause), h.role, count,
 		sanitize(detail, 1000)})
 	h.handOver(cause)
-	if count < h.s.run.Policy.Limits.Timeouts && cause != FailProcesses {
+	limit := h.s.run.Policy.Limits.Timeouts
+	if cause == FailSignals {
+		limit = min(limit, maxSignalFailures)
+	}
+	if count < limit && cause != FailProcesses {
 		h.release(string(cause))
 		return
 	}

@@ -35,6 +35,37 @@ func TestUnknownSignalsInARow(t *testing.T) {
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 }
 
+// An agent that sends no valid signal is a question after six turns: three under its lease, and
+// three of another. Failures of other kinds in a row with them count, a lower limit holds.
+func TestUnknownSignalsBecomeAQuestion(t *testing.T) {
+	for name, c := range map[string]struct {
+		timeouts, before, turns int
+	}{
+		"alone":                 {3, 0, 6},
+		"after a crash":         {3, 1, 3},
+		"many failures allowed": {9, 0, 6},
+		"one failure allowed":   {1, 0, 3},
+	} {
+		p := policy()
+		p.Limits.Timeouts = c.timeouts
+		b := deliver(t, p, todo("t1"))
+		for range c.before {
+			b.do(by(b.wantDispatch(signalbox.RoleDeveloper, "t1"), ReportFailure{Cause: FailCrash}))
+		}
+		turns := 0
+		for len(b.work("t1").Task.Questions) == 0 {
+			a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+			for range 3 {
+				b.say(a, "unknown")
+				turns++
+			}
+		}
+		if turns != c.turns {
+			t.Errorf("%s: asked after %d turns, want %d", name, turns, c.turns)
+		}
+	}
+}
+
 // The question whether a verdict stands costs no attempt, but is asked only once.
 func TestReviewerIsAskedOnceToConfirm(t *testing.T) {
 	confirm := func(r *ReportSignal) { r.Fields.Confirm = true }
@@ -123,14 +154,16 @@ func TestFailures(t *testing.T) {
 // The question about failures says what happened in words. What is said to the next agent about
 // signals is not part of it.
 func TestQuestionAboutFailures(t *testing.T) {
-	const failed = "the developer on t1 failed 3 times in a row; the last time it "
+	const failed = "the developer on t1 failed %s in a row; the last time it "
 	for cause, want := range map[FailCause]string{
-		FailTimeout:   failed + "timed out: why. What should happen next?",
-		FailWorkspace: failed + "could not do its work: why. What should happen next?",
-		FailSignals:   failed + "sent no valid signal: why. What should happen next?",
+		FailTimeout: fmt.Sprintf(failed, "3 times") + "timed out: why. What should happen next?",
+		FailWorkspace: fmt.Sprintf(failed, "3 times") +
+			"could not do its work: why. What should happen next?",
+		FailSignals: fmt.Sprintf(failed, times(2)) +
+			"sent no valid signal: why. What should happen next?",
 	} {
 		b := deliver(t, policy(), todo("t1"))
-		for range 3 {
+		for len(b.work("t1").Task.Questions) == 0 {
 			a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 			if cause != FailSignals {
 				b.try(by(a, ReportFailure{Cause: cause, Detail: "why"}))

@@ -78,7 +78,7 @@ func (a *agentRun) takeTurns(ctx context.Context) (err error) {
 		case errors.Is(err, errTold):
 			last = lastTurn{cleanupNote: last.cleanupNote, told: true}
 		case errors.Is(err, errNotResumed):
-			last = lastTurn{cleanupNote: last.cleanupNote, noResume: true}
+			last.noResume = true // what was wrong with the turn before is still to be said
 		case err != nil:
 			return err
 		case answer.Parked:

@@ -106,6 +106,74 @@ on critic T1:
 	}
 }
 
+// A developer whose turn has no valid signal is corrected in its conversation, with what was wrong
+// and the form expected. A critic starts a new session.
+func TestCorrectionContinuesTheConversation(t *testing.T) {
+	for _, format := range []string{"codex", "gemini", "claude", "opencode"} {
+		t.Run(format, func(t *testing.T) {
+			s := set(t, scene{git: true, plan: task("T1"),
+				settings: "agent: player\nroles: {developer: {agent: again-" + format +
+					"}, critic: {agent: again-" + format + "}}\n", script: `
+on developer T1 attempt 1:
+    write a.txt one
+    say **READY_FOR_REVIEW: {task}**
+on developer T1 attempt 2:
+    expect "This is the same conversation"
+    expect "send the line bare, at column 0: READY_FOR_REVIEW: T1"
+    say I am done.
+on developer T1 attempt 3:
+    expect "Your last answer had no valid signal"
+    expect "READY_FOR_REVIEW: T1"
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 1:
+    say **REVIEW_PASSED: {task}**
+on critic T1 attempt 2:
+    expect "Acceptance criteria"
+    expect "send the line bare, at column 0: REVIEW_PASSED: T1"
+    signal REVIEW_PASSED: {task}
+`})
+			s.begin().end()
+			s.wantCompleted("T1")
+			var resumed []bool
+			for _, e := range all[rules.AgentStarted](s, "T1") {
+				if e.Body.Agent == "again-"+format {
+					resumed = append(resumed, e.Body.Resumes != "")
+				}
+			}
+			if !slices.Equal(resumed, []bool{false, true, true, false, false}) {
+				t.Errorf("resumed: %v", resumed)
+			}
+			for _, prompt := range s.prompts("T1", "developer")[1:] {
+				if strings.Contains(prompt, "Acceptance criteria") ||
+					strings.Contains(prompt, "The end of your last answer") {
+					t.Errorf("prompt:\n%s", prompt)
+				}
+			}
+		})
+	}
+}
+
+// If the program cannot continue its session, the correction goes to a new one, and that costs no
+// attempt.
+func TestCorrectionWithoutItsConversation(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"),
+		settings: "roles: {developer: {agent: again-codex}}\n", script: `
+on developer T1 attempt 1:
+    write a.txt one
+    say **READY_FOR_REVIEW: {task}**
+on developer T1 attempt 2:
+    crash 1
+on developer T1 attempt 3:
+    expect "Acceptance criteria"
+    expect "send the line bare, at column 0: READY_FOR_REVIEW: T1"
+    expect "The end of your last answer"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.develop()
+	none[rules.AgentFailed](s, "T1")
+	only[rules.UnknownSignalRecovery](s, "T1")
+}
+
 // A conversation continues also if the base has moved since, and is merged into the work.
 func TestConversationContinuesOnANewBase(t *testing.T) {
 	sign := filepath.Join(t.TempDir(), "committed")

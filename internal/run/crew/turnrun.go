@@ -199,7 +199,7 @@ var errNotResumed = errors.New("the agent program did not continue its session")
 // Whoever judges has run what the author wrote, which could have changed the conversation, and
 // starts again; the prompt has what it asked for.
 func (r *turnRun) resumable(ctx context.Context) *rules.Conversation {
-	if !r.role.IsAuthor() || r.command.Resume == nil || r.last.again || r.last.noResume {
+	if !r.role.IsAuthor() || r.command.Resume == nil || r.last.noResume {
 		return nil
 	}
 	task := r.workItem().Task
@@ -215,8 +215,11 @@ func (r *turnRun) resumable(ctx context.Context) *rules.Conversation {
 
 // isAsLeft reports whether the folder is as a conversation left it.
 func (r *turnRun) isAsLeft(ctx context.Context, c *rules.Conversation) bool {
-	if c.Epoch == r.epoch { // it waited, or was interrupted to read words; the folder is the same
-		if !r.last.parked && !r.last.told {
+	if c.Epoch == r.epoch { // the session has not ended, so the folder is the same
+		switch {
+		case r.last.again: // nobody could work in it since, and what is in it may need cleaning up
+			return true
+		case !r.last.parked && !r.last.told:
 			return false
 		}
 		commit, err := r.ws.save(ctx, r.work+": changes of a parked agent")
@@ -245,6 +248,7 @@ func (r *turnRun) resumption() *prompts.Resumption {
 	task := r.workItem().Task
 	back := c.Epoch != r.epoch && task.Conversation != c
 	return &prompts.Resumption{Back: back, Waited: r.last.parked, Told: r.last.told,
+		Again:    r.last.again,
 		TimedOut: back && task.Timeouts[r.role] > 0,
 		Merged:   task.Conflict == nil && (r.ws.merged || r.isCombined(c))}
 }

@@ -124,8 +124,9 @@ type (
 	// Resumption is why an agent continues its conversation. If nothing else applies, it was
 	// interrupted. Back means that its work has come back, or was not finished in time, as TimedOut
 	// says; Waited that it had to wait; Told that a message of the human interrupted it; Merged
-	// that the base branch was merged into its folder since.
-	Resumption struct{ Back, TimedOut, Waited, Told, Merged bool }
+	// that the base branch was merged into its folder since; Again that its last turn had no
+	// result, which Data.Again is about.
+	Resumption struct{ Back, TimedOut, Waited, Told, Merged, Again bool }
 	// Findings is a list of findings.
 	Findings []Finding
 	// Message is from the human. Seq is its event on the ledger.

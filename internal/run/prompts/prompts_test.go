@@ -370,6 +370,28 @@ func TestSampleIsComplete(t *testing.T) {
 	}
 }
 
+// A correction in a conversation has what was wrong and the signals, and nothing that the agent
+// has already: no task, no findings, no output of its own.
+func TestCorrectionPrompt(t *testing.T) {
+	data := sample(signalbox.RoleDeveloper)
+	data.Resumed, data.Again, data.Progressed = &Resumption{Again: true}, true, false
+	data.Wrong, data.Output, data.Dir = "it was bold", "zebra crossing", "/the/folder"
+	text, err := RenderResumed(data)
+	must.Succeed(t, err)
+	for _, want := range []string{"This is the same conversation", "/the/folder",
+		"## Your last answer had no valid signal", "    it was bold\n", "READY_FOR_REVIEW: T1",
+		"key:" + data.Key, "## A message from the human"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+	for _, not := range []string{"zebra crossing", "## Findings", "## Advice", "You were interrupted"} {
+		if strings.Contains(string(text), not) {
+			t.Errorf("%q is in:\n%s", not, text)
+		}
+	}
+}
+
 // The prompt of a conversation that continues is short: it has what is new, and the signals.
 func TestResumedPrompt(t *testing.T) {
 	for name, c := range map[string]struct {
