@@ -158,6 +158,14 @@ func (q *signalQueue) open() (signalbox.Signal, bool) {
 	return signalbox.Signal{}, false
 }
 
+// found returns the signals that wait, at most MaxSignals.
+func (q *signalQueue) found() (signals []signalbox.Signal) {
+	for _, e := range q.waiting[:min(len(q.waiting), MaxSignals)] {
+		signals = append(signals, e.sig)
+	}
+	return signals
+}
+
 // droppedRemark returns the remark, for the end of the stream, that signals were dropped.
 func (q *signalQueue) droppedRemark(offset int64, line int) signalbox.Signal {
 	return signalbox.Signal{Offset: offset, Line: line, Refused: signalbox.ReasonTooLarge,

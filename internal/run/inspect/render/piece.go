@@ -231,7 +231,7 @@ func (v *View) newWriter(at int64) *pieceWriter {
 	}
 	known := slices.DeleteFunc(slices.Clone(v.marked),
 		func(sig signalbox.Signal) bool { return sig.To <= at })
-	w.t = &Transcript{emit: w.add, o: v.o, known: known, at: at, early: -1}
+	w.t = &Transcript{emit: w.add, o: v.o, known: known, at: at}
 	return w
 }
 
@@ -270,7 +270,7 @@ func (w *pieceWriter) unit(from, to int64) error {
 		w.t.Write(data)
 	}
 	if err == nil && !bytes.HasSuffix(data, []byte("\n")) {
-		w.t.endLine()
+		w.t.endLine(false)
 	}
 	w.t.release() // its signals are known, so nothing is held back for the next unit
 	return err

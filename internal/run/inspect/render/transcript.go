@@ -53,8 +53,9 @@ type Transcript struct {
 	// continues.
 	held    *string
 	signals []signalbox.Signal // that were not printed yet
-	// early is the offset of the signal that was collected before its body was complete, or -1.
-	early int64
+	// early are the offsets of the signals that were collected while they still waited in the
+	// scanner, so that their line gets the mark.
+	early map[int64]bool
 }
 
 // Limits of what is printed.
@@ -78,7 +79,7 @@ func NewTranscript(w io.Writer, o TranscriptOptions) *Transcript {
 		return err
 	}
 	return &Transcript{emit: emit, o: o,
-		scanner: transcript.NewScanner(&transcript.Options{Format: o.Format}), early: -1}
+		scanner: transcript.NewScanner(&transcript.Options{Format: o.Format})}
 }
 
 // Write takes the next piece of the output. It returns the error of the writer that it prints to.
@@ -93,7 +94,7 @@ func (t *Transcript) Write(p []byte) (int, error) {
 			t.line = append(t.line, line...)
 		}
 		if bytes.HasSuffix(line, []byte("\n")) {
-			t.endLine()
+			t.endLine(false)
 		}
 	}
 	return len(p), t.err
@@ -115,10 +116,7 @@ func (t *Transcript) Flush() error {
 
 // Close prints the rest.
 func (t *Transcript) Close() error {
-	t.endLine()
-	if t.scanner != nil {
-		t.collect(t.scanner.Close())
-	}
+	t.endLine(true)
 	t.release()
 	t.endMessage()
 	t.flushSignals()
@@ -137,16 +135,27 @@ func (t *Transcript) scan(p []byte) {
 		return
 	}
 	t.collect(t.scanner.Push(p))
-	if pending, ok := t.scanner.Pending(); ok && pending.Offset != t.early {
-		t.collect([]signalbox.Signal{pending})
-		t.early = pending.Offset
+	t.collectWaiting()
+}
+
+// collectWaiting collects the signals that are found and not complete. Many programs may withdraw
+// their words until the end of the turn, and those are printed before.
+func (t *Transcript) collectWaiting() {
+	waiting := t.scanner.Waiting()
+	t.collect(waiting)
+	clear(t.early) // of those that were released or withdrawn
+	for _, sig := range waiting {
+		if t.early == nil {
+			t.early = map[int64]bool{}
+		}
+		t.early[sig.Offset] = true
 	}
 }
 
 // collect keeps signals until their line is printed.
 func (t *Transcript) collect(signals []signalbox.Signal) {
 	for _, sig := range signals {
-		if sig.Offset != t.early && t.o.Judge(&sig) {
+		if !t.early[sig.Offset] && t.o.Judge(&sig) {
 			t.signals = append(t.signals, sig)
 		}
 	}
@@ -166,11 +175,17 @@ func (o *TranscriptOptions) Judge(sig *signalbox.Signal) bool {
 	return true
 }
 
-// endLine prints what a complete line of the output shows.
-func (t *Transcript) endLine() {
+// endLine prints what a complete line of the output shows. Before the last one is printed, the end
+// of the output is known.
+func (t *Transcript) endLine(last bool) {
 	defer t.flushSignals()
-	if t.dropped > 0 {
+	if len(t.line) > 0 || t.dropped > 0 {
 		t.scan(t.line)
+	}
+	if last && t.scanner != nil {
+		t.collect(t.scanner.Close())
+	}
+	if t.dropped > 0 {
 		size := t.dropped + int64(len(t.line))
 		t.line, t.dropped = t.line[:0], 0
 		t.release()
@@ -182,7 +197,6 @@ func (t *Transcript) endLine() {
 	if len(t.line) == 0 {
 		return
 	}
-	t.scan(t.line)
 	t.release()
 	line := bytes.TrimRight(t.line, "\r\n")
 	t.line = t.line[:0] // its bytes are used until the next Write

@@ -90,6 +90,76 @@ func TestTranscriptMarksWhatTheLedgerAccepted(t *testing.T) {
 	}
 }
 
+// A signal is shown once, wherever it is in its message, whatever follows it, and however the output
+// arrives: as it is found and again when its body is complete.
+func TestTranscriptShowsASignalOnce(t *testing.T) {
+	quoted := func(format string, words string) string {
+		return fmt.Sprintf(format, strings.ReplaceAll(words, "\n", `\n`)) + "\n"
+	}
+	programs := map[signalbox.Format]func(words ...string) string{
+		signalbox.FormatPlain: func(words ...string) string { return strings.Join(words, "") },
+		signalbox.FormatClaude: func(words ...string) (out string) {
+			for _, w := range words {
+				out += quoted(`{"type":"assistant","message":{"content":[{"type":"text","text":"%s"}]}}`, w)
+			}
+			return out + quoted(`{"type":"result","subtype":"success","result":"%s"}`,
+				words[len(words)-1])
+		},
+		signalbox.FormatCodex: func(words ...string) (out string) {
+			for _, w := range words {
+				out += quoted(`{"type":"item.completed","item":{"type":"agent_message","text":"%s"}}`, w)
+			}
+			return out + `{"type":"turn.completed","usage":{}}` + "\n"
+		},
+		signalbox.FormatGemini: func(words ...string) (out string) {
+			for _, w := range words {
+				out += quoted(`{"type":"message","role":"assistant","content":"%s","delta":true}`, w)
+			}
+			return out + `{"type":"result","status":"success"}` + "\n"
+		},
+		signalbox.FormatOpencode: func(words ...string) (out string) {
+			for _, w := range words {
+				out += quoted(`{"type":"text","part":{"type":"text","text":"%s"}}`, w)
+			}
+			return out + `{"type":"step_finish","part":{"type":"step-finish","reason":"stop"}}` + "\n"
+		},
+	}
+	for _, words := range [][]string{
+		{"REVIEW_PASSED: T7"},
+		{"REVIEW_PASSED: T7\n"},
+		{"REVIEW_PASSED: T7\nFiles Reviewed: a.go\n"},
+		{"REVIEW_FAILED: T7\nIssues Found:\n- a.go:1: no\n\nThat is all.\n"},
+		{"REVIEW_PASSED: T7\nFiles Reviewed:\n- a.go\n", "CHECKPOINT: T7\n", "Done.\n"},
+		{"REVIEW_PASSED: T7\n", "REVIEW_FAILED: T7\nIssues Found: no\n"},
+		{"REVIEW_PASSED: T7 and more\nIt is good.\n\nREVIEW_FAILED: T7\n"},
+		{"I look.\n", "REVIEW_PASSED: T7\nFiles ", "Reviewed: a\n", "CHECKPOINT: T7\n"},
+		{"**REVIEW_PASSED: T7**\n", "REVIEW_PASSED: T7\n"},
+	} {
+		want := strings.Count(strings.Join(words, ""), ": T7")
+		for format, write := range programs {
+			output := []byte(write(words...))
+			for _, size := range []int{1, 7, len(output)} {
+				o := TranscriptOptions{Format: format, Role: signalbox.RoleCritic, Work: "T7",
+					Name: "T7"}
+				got := transcriptOf(t, output, size, o)
+				marks, lines := 0, 0
+				for line := range strings.Lines(got) {
+					if strings.HasPrefix(line, "✔ ") || strings.HasPrefix(line, "✘ ") {
+						marks++
+					}
+					if said, _, _ := strings.Cut(line, "  (refused"); strings.Contains(said, ": T7") {
+						lines++
+					}
+				}
+				if marks != want || lines != want {
+					t.Errorf("%s in pieces of %d: %d marks, %d lines, want %d: %q\n%s", format, size,
+						marks, lines, want, words, got)
+				}
+			}
+		}
+	}
+}
+
 // A line of the output with words and a tool call shows them in order, with the mark of a signal.
 func TestTranscriptKeepsTheOrder(t *testing.T) {
 	const output = `{"type":"assistant","message":{"content":[{"type":"text","text":"I look.\nCHECKPOINT: T7"},{"type":"tool_use","name":"Bash","input":{"command":"ls"}},{"type":"text","text":"Done."}]}}` + "\n"
