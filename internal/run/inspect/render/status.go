@@ -512,7 +512,8 @@ func (p *statusPrinter) notices() (lines []string) {
 				show.OnScreen(limit.Who()), p.o.clock(limit.Until))
 			continue
 		}
-		add("rate limit: %s waits until %s", show.OnScreen(limit.Who()), p.o.clock(limit.Until))
+		add("rate limit: %s waits until %s; to try it now: signalbox retry",
+			show.OnScreen(limit.Who()), p.o.clock(limit.Until))
 	}
 	for _, c := range st.Crews {
 		if !c.Alive {
