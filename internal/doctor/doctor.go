@@ -310,6 +310,11 @@ func (c *checker) checks(ctx context.Context) []box.Check {
 	for _, name := range slices.Sorted(maps.Keys(c.config.Oracle.Servers)) {
 		pending = append(pending, func() box.Check { return c.server(ctx, name) })
 	}
+	for _, a := range roleAgents(c.config) {
+		if a.agent.BaseURL != "" {
+			pending = append(pending, func() box.Check { return c.agentServer(ctx, a) })
+		}
+	}
 	results := make([]box.Check, len(pending))
 	var all sync.WaitGroup
 	for i := range pending {
@@ -372,6 +377,28 @@ func (c *checker) model(ctx context.Context, name string) box.Check {
 	}
 	return box.Check{Name: check.Name, Health: box.Healthy,
 		Detail: fmt.Sprintf("%s at %s%s", m.Model, m.BaseURL, via)}
+}
+
+// agentServer checks the server that the program of an agent uses. It is only a warning if no role
+// depends on the agent alone: another one takes over then.
+func (c *checker) agentServer(ctx context.Context, a roleAgent) box.Check {
+	check := box.Check{Name: "base_url " + a.name, Health: box.Warning}
+	via, err := c.connect(ctx, a.agent.BaseURL)
+	if err == nil {
+		check.Health, check.Detail = box.Healthy, a.agent.BaseURL+via
+		return check
+	}
+	setting := "agents." + a.name + ".base_url"
+	check.Detail = fmt.Sprintf("nothing answers at %s, which %s names: %v", a.agent.BaseURL,
+		setting, err)
+	check.Fix = fmt.Sprintf("start the server, or correct %s in %s", setting, config.FileName)
+	alone := func(role signalbox.Role) bool {
+		return slices.Equal(c.config.AgentsFor(role, ""), config.AgentList{a.name})
+	}
+	if slices.ContainsFunc(rules.DispatchRoles(), alone) {
+		check.Health = box.Problem
+	}
+	return check
 }
 
 // connect opens a connection to a server and closes it again, without sending a request. It does

@@ -84,6 +84,14 @@ func TestChecks(t *testing.T) {
 			[]string{"warning|server a|no-such-program was not found|install it",
 				"warning|server b|cannot reach", "ok|server c|http://up/mcp",
 				"problem|server d|GONE is not set|set GONE"}},
+		"server of the only agent": {"agents: {g: {preset: codex, " + local + "}}\nagent: g",
+			[]string{"problem|base_url g|nothing answers at http://127.0.0.1:1/v1, which " +
+				"agents.g.base_url names: refused|start the server, or correct agents.g.base_url in "}},
+		"server of an agent that another replaces": {"agents: {g: {preset: codex, " + local + "}}\nagent: [g, codex]",
+			[]string{"warning|base_url g|nothing answers at"}},
+		"server of the critic": {"agents: {g: {preset: codex, " + local + "}}\nagent: codex\nroles: {critic: {agent: g}}",
+			[]string{"problem|base_url g|nothing answers at"}},
+		"server of an agent, up": {"agents: {g: {preset: codex, base_url: 'http://up:99/v1'}}\nagent: g", []string{"ok|base_url g|http://up:99/v1"}},
 		"settings": {"agents: {g: {preset: gemini, base_url: 'http://up/v1/'}, c: {preset: codex, base_url: 'http://up/v1'}}",
 			[]string{"warning|settings|agents.g.base_url: gemini adds the version: write the address without /v1"}},
 	} {
