@@ -366,6 +366,12 @@ func nearPath(after []byte) []byte {
 	return nearArgument(after)
 }
 
+// belowLine names the field for what agents write after signals that must be alone on their line.
+// Many add the id of the task, as other signals have it.
+var belowLine = map[string]string{signalbox.NameDivineClarification: "Question",
+	signalbox.NameExpertRequest:       "Target Agent",
+	signalbox.NameRemediationComplete: "Issues Fixed"}
+
 // whyNear returns how a near miss differs from a signal. rest is the text after its name.
 func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, word,
 	rest []byte) string {
@@ -384,6 +390,9 @@ func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, wor
 		return "other spelling"
 	case hasOtherSpace(rest):
 		return "white space that is not a space or tab"
+	case belowLine[row.Name] != "":
+		return "text after the signal, which must be alone on its line, with `" +
+			belowLine[row.Name] + ": …` on the lines below"
 	case row.Argument == signalbox.NoArgument:
 		return "text after the signal, or another case"
 	case len(word) == 0:
