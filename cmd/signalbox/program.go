@@ -155,7 +155,27 @@ func dispatch(p *cli.Program) error {
 		return nil
 	}
 	if err != nil {
+		if right := flagsLast(p.Args); right != "" {
+			return signalbox.CodeUsage.Errorf("flags follow the command: "+right, "%w", err)
+		}
 		return cli.UsageError(err, ctx)
 	}
 	return ctx.Run()
+}
+
+// flagsLast returns the command line with the flags after the command, if args have some before it,
+// otherwise "".
+func flagsLast(args []string) string {
+	if !strings.HasPrefix(args[0], "-") {
+		return ""
+	}
+	for command := range reflect.TypeFor[commands]().Fields() {
+		if _, ok := command.Tag.Lookup("cmd"); !ok {
+			continue
+		}
+		if at := slices.Index(args, strings.ToLower(command.Name)); at > 0 {
+			return strings.Join(slices.Concat([]string{"signalbox"}, args[at:], args[:at]), " ")
+		}
+	}
+	return ""
 }
