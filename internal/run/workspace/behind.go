@@ -46,6 +46,8 @@ type Behind struct {
 	Fix     string `json:"-"`
 
 	why, do string
+	// first is what must run before git merge, "" if nothing must.
+	first string
 }
 
 func whileEdited(files []string, dir string) *Behind {
@@ -54,7 +56,7 @@ func whileEdited(files []string, dir string) *Behind {
 	}
 	return &Behind{Checkout: dir, Files: files,
 		why: fmt.Sprintf("%s in %s has changes that are not committed", listFiles(files), dir),
-		do:  "commit or discard them"}
+		do:  "commit them (git commit -a), or put them aside (git stash; git stash pop gets them back)"}
 }
 
 func duringOperation(operation, undo, dir string) *Behind {
@@ -71,8 +73,8 @@ func whileLocked(err error) *Behind {
 func (b *Behind) describe(branch, ahead string) {
 	b.Branch, b.Ref, b.Commit = branch, aheadPrefix+branch, ahead
 	b.Problem = fmt.Sprintf("the branch %s waits, because %s", branch, b.why)
-	b.Fix = fmt.Sprintf("%s. Merged work is in %s; %s follows it by itself, or with: git merge %s",
-		b.do, b.Ref, branch, b.Ref)
+	b.Fix = fmt.Sprintf("%s. Merged work is in %s; then %s follows it at the next step of a run, "+
+		"or with: %sgit merge %s", b.do, b.Ref, branch, b.first, b.Ref)
 	b.Text = b.Problem + ": " + b.Fix
 	if b.Conflict {
 		b.Problem = fmt.Sprintf("commits on %s conflict with merged work in %s; nothing is lost, and "+
@@ -356,6 +358,9 @@ func (r *merging) wait(ctx context.Context, at position) (*Behind, error) {
 	if behind == nil {
 		behind = &Behind{why: "a run moves it at its next step",
 			do: "continue the run if none is active"}
+		if at.checkout == "" { // git merge would change another branch
+			behind.first = "git switch " + at.branch + " && "
+		}
 	}
 	return behind, err
 }
