@@ -228,6 +228,53 @@ func TestRunAsksAboutAnEditedPlan(t *testing.T) {
 	}
 }
 
+// TestRunAsksAboutAFinishedPlan answers the question of a run whose plan is finished and has other
+// tasks now, in a file that is not committed: an "n" that means no starts nothing, and a new plan
+// must be committed.
+func TestRunAsksAboutAFinishedPlan(t *testing.T) {
+	w := newTerminalWorld(t)
+	w.write("plan.md", "# Plan\n\n#### Task F: First\n\n**Acceptance Criteria**:\n\n- it works\n")
+	w.write("agents.script", "on developer:\n    touch {task}.txt\n    signal READY_FOR_REVIEW: {task}\n"+
+		"on critic:\n    signal REVIEW_PASSED: {task}\non auditor:\n    signal AUDIT_PASSED: {task}\n")
+	commit := func() {
+		t.Helper()
+		out, err := w.command("", "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q",
+			"-m", "plan", "plan.md").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	commit()
+	if out := w.piped("", "run", "plan.md", "--no-wait"); !strings.Contains(out, "1 of 1 task done") {
+		t.Fatalf("the plan is not finished:\n%s", out)
+	}
+	w.write("plan.md", "# Plan\n\n#### Task B: Second\n\n**Acceptance Criteria**:\n\n- it works\n")
+	for _, tt := range []struct {
+		typed, says string
+		commit      bool
+		added       bool
+	}{{"n\n", "it is the same plan", false, false},
+		{"new\n", "there are uncommitted changes", false, false},
+		{"n\n", "it is the same plan", true, false}, {"new\n", "1 of 1 task done", false, true}} {
+		if tt.commit {
+			commit()
+		}
+		c := openTerminal(t, 80, 24)
+		c.types(tt.typed)
+		cmd := w.command("", "signalbox", "run", "plan.md", "--no-wait", "--plain")
+		var out strings.Builder
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, &out, &out
+		c.starts(cmd)
+		if status := c.ends(); (status == 0) != tt.added || !strings.Contains(out.String(), tt.says) ||
+			!strings.Contains(out.String(), "[new/same] ") {
+			t.Errorf("%q: status %d: %s", tt.typed, status, out.String())
+		}
+		if added := strings.Contains(w.piped("", "work", "list"), "B "); added != tt.added {
+			t.Errorf("after %q: B is in the plan: %v\n%s", tt.typed, added, out.String())
+		}
+	}
+}
+
 // digests returns the blobs of the box.
 func (w *terminalWorld) digests() []string {
 	w.t.Helper()

@@ -83,13 +83,13 @@ func (c *Config) exempt() []signalbox.Role {
 }
 
 // dependent returns the developers whose work no agent of some role could judge, because each agent
-// of that role comes from the same vendor.
+// of that role comes from the same vendor, or uses the same model if that is what must differ.
 func (c *Config) dependent() (list []string) {
 	for _, author := range c.AgentsFor(signalbox.RoleDeveloper, "") {
 		for _, role := range judges {
 			if c.NamesAgent(role) || slices.Contains(list, author) ||
 				slices.ContainsFunc(c.AgentsFor(role, ""), func(name string) bool {
-					return c.otherVendor(author, name)
+					return c.couldJudge(name, author)
 				}) {
 				continue
 			}
@@ -97,6 +97,16 @@ func (c *Config) dependent() (list []string) {
 		}
 	}
 	return list
+}
+
+// couldJudge reports whether an agent may be independent of an author, as far as the configuration
+// says. The program of an author reports its model; one that has not worked yet has none.
+func (c *Config) couldJudge(judge, author string) bool {
+	model := c.AgentNamed(judge).Model
+	if c.Independence == IndependenceModel && model != "" && judge != author {
+		return model != c.AgentNamed(author).Model
+	}
+	return c.otherVendor(author, judge)
 }
 
 func (c *Config) otherVendor(a, b string) bool {
@@ -116,8 +126,11 @@ func (c *Config) DescribeIndependence() (text, hint string, fails bool) {
 				name)
 		}
 	}
-	if hint == "" && len(dependent) > 0 {
+	if len(dependent) > 0 && (hint == "" || value == IndependenceModel) {
 		hint = "name agents of two vendors, as in agent: [claude, codex]"
+	}
+	if value == IndependenceModel {
+		hint += ", or agents with two models, under agents.NAME.model"
 	}
 	switch {
 	case value == IndependenceNone && c.Independence == "" && len(c.exempt()) < len(judges):
@@ -125,9 +138,9 @@ func (c *Config) DescribeIndependence() (text, hint string, fails bool) {
 			" writes; " + hint, "", false
 	case value == IndependenceNone:
 		text = "none: the critic and the auditor may be of the same vendor as the author"
-	case value == IndependenceVendor && len(dependent) > 0:
-		return "vendor: nobody of another vendor can judge what " + strings.Join(dependent, ", ") +
-			" writes, so that it would wait", hint + ", or write independence: none", true
+	case len(dependent) > 0:
+		return fmt.Sprintf("%s: nobody of another %s can judge what %s writes, so that it would wait",
+			value, value, strings.Join(dependent, ", ")), hint + ", or write independence: none", true
 	}
 	return text + c.namedAnyway(), "", false
 }

@@ -59,7 +59,18 @@ func TestEffectiveIndependence(t *testing.T) {
 			"codex as critic may judge"},
 		{"agent: [claude, codex]\nindependence: none", "none", false, "may be of the same vendor"},
 		{"independence: vendor", "vendor", true, "nobody of another vendor can judge what claude"},
-		{"independence: model", "model", false, "of another model than the author"},
+		{"independence: model", "model", true, "nobody of another model can judge what claude"},
+		{"agent: [claude, codex]\nindependence: model", "model", false,
+			"of another model than the author"},
+		{"agents: {a: {preset: claude, model: big}, b: {preset: claude, model: small}}\n" +
+			"agent: [a, b]\nindependence: model", "model", false, "of another model"},
+		{"agents: {a: {preset: claude, model: big}, b: {preset: claude, model: big}}\n" +
+			"agent: [a, b]\nindependence: model", "model", true,
+			"nobody of another model can judge what a, b writes"},
+		{"agents: {a: {preset: claude}, b: {preset: claude, model: big}}\nagent: b\n" +
+			"roles: {developer: {agent: a}}\nindependence: model", "model", false, "of another model"},
+		{"agents: {a: {preset: claude}, b: {preset: claude, model: big}}\nagent: a\n" +
+			"roles: {developer: {agent: b}}\nindependence: model", "model", true, "what b writes"},
 	} {
 		c := mustParse(t, test.text)
 		says, hint, fails := c.DescribeIndependence()

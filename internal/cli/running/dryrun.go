@@ -241,6 +241,9 @@ func (c *RunCommand) findMissing(ctx context.Context, b *box.Box, root string, f
 			f.Notes = append(f.Notes, check.Detail)
 		}
 	}
+	if text, hint, fails := settings.DescribeIndependence(); fails {
+		f.Notes = append(f.Notes, "independence is "+text+": "+hint)
+	}
 	if len(settings.Checks) == 0 {
 		f.Notes = append(f.Notes,
 			"no checks are configured: only the critic and the auditor review the work before it is merged")

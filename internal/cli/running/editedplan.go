@@ -68,7 +68,7 @@ func (e *editedPlan) checkIn(ctx context.Context, p *cli.Program, b *box.Box, di
 	change, err := planload.Load(ctx, tried, e.plan, e.text, e.load)
 	switch {
 	case errors.Is(err, rules.ErrPlanFinished):
-		return nil // the run asks, or refuses it
+		return nil // the run asks, or refuses it; see run.unseen
 	case err != nil || change.New:
 		return e.explain(dirty)
 	case len(change.Added)+len(change.Changed)+len(change.Removed) == 0:

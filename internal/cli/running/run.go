@@ -161,6 +161,9 @@ type run struct {
 	settings *config.Config
 	project  project.Project
 	plan     *plan.Plan
+	// unseen is why the run must not begin a new plan: files that its agents would not see, because
+	// they are not committed. It is nil if there are none.
+	unseen error
 }
 
 // prepare checks the plan, the configuration, the repository and the agents before anything starts.
@@ -194,7 +197,9 @@ func (r *run) prepare(p *cli.Program, f cli.BoxFlag) error {
 		if r.name == "" { // it begins no plan
 			return nil
 		}
-		return r.edited().check(ctx, p, dir, create, dirty)
+		edited := r.edited()
+		r.unseen = edited.explain(dirty)
+		return edited.check(ctx, p, dir, create, dirty)
 	})
 	if err == nil {
 		err = agent.CheckRoles(settings, rules.DispatchRoles())
@@ -218,6 +223,9 @@ func (r *run) prepare(p *cli.Program, f cli.BoxFlag) error {
 		p.Notef("%s", note)
 	}
 	warnSandbox(p, missing)
+	if text, hint, fails := settings.DescribeIndependence(); fails {
+		p.Warnf("independence is %s: %s", text, hint)
+	}
 	if len(settings.Checks) == 0 {
 		p.Warnf("no checks are configured: only the critic and the auditor review the work before it is merged")
 	}
@@ -300,7 +308,11 @@ func (r *run) load(ctx context.Context, p *cli.Program, b *box.Box) error {
 	change, err := planload.Load(ctx, b, r.plan, r.text, load)
 	if errors.Is(err, rules.ErrPlanFinished) && !r.flags.JSON && cli.IsTerminal(p.Stdin) &&
 		r.name != "-" {
-		if load.Finished, err = askFinished(p, r.name); err == nil {
+		load.Finished, err = askFinished(p, r.name)
+		if err == nil && load.Finished == rules.FinishedRenew {
+			err = r.unseen
+		}
+		if err == nil {
 			change, err = planload.Load(ctx, b, r.plan, r.text, load)
 		}
 	}
@@ -311,15 +323,16 @@ func (r *run) load(ctx context.Context, p *cli.Program, b *box.Box) error {
 	return nil
 }
 
-// askFinished asks what to do with a finished plan that now has other tasks.
+// askFinished asks what to do with a finished plan that now has other tasks. The answers are words,
+// so that an "n" that means no begins nothing.
 func askFinished(p *cli.Program, file string) (rules.FinishedPlan, error) {
 	fmt.Fprintf(p.Stderr,
-		"%s was finished, and now has other tasks.\n  n  run them as a new plan\n  s  it is the same plan: run only what was not completed\nAny other key stops here. [n/s] ", cli.Printable(file))
+		"%s was finished, and now has other tasks.\n  new   run them as a new plan\n  same  it is the same plan: run only what was not completed\nEverything else stops here. [new/same] ", cli.Printable(file))
 	line, err := bufio.NewReader(p.Stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(line)) {
-	case "n":
+	case "new":
 		return rules.FinishedRenew, nil
-	case "s":
+	case "same":
 		return rules.FinishedUpdate, nil
 	}
 	if err == nil || errors.Is(err, io.EOF) {
