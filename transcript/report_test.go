@@ -256,6 +256,23 @@ func TestPending(t *testing.T) {
 	}
 }
 
+// A verdict that passes work waits until it is known what follows, although its body is complete.
+func TestWaiting(t *testing.T) {
+	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatCodex})
+	got := s.Push([]byte(`{"type":"item.completed","item":{"type":"agent_message","text":"REVIEW_PASSED: t1\nFiles Reviewed: a\n"}}` + "\n" + `{"type":"item.started","item":{"type":"command_execution"}}` + "\n"))
+	if _, ok := s.Pending(); ok || len(got) != 0 {
+		t.Errorf("pending: %t, returned %+v", ok, got)
+	}
+	if got := s.Waiting(); len(got) != 1 || got[0].Name != signalbox.NameReviewPassed ||
+		got[0].Body != nil {
+		t.Errorf("%+v", got)
+	}
+	got = s.Push([]byte(`{"type":"turn.completed","usage":{}}` + "\n"))
+	if got = append(got, s.Close()...); len(got) != 1 || len(s.Waiting()) != 0 {
+		t.Errorf("returned %+v, waiting %+v", got, s.Waiting())
+	}
+}
+
 // Signals before a tool call are released while the tool runs.
 func TestToolCallReleasesSignals(t *testing.T) {
 	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatClaude})

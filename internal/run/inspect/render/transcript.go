@@ -138,8 +138,9 @@ func (t *Transcript) scan(p []byte) {
 	t.collectWaiting()
 }
 
-// collectWaiting collects the signals that are found and not complete. Many programs may withdraw
-// their words until the end of the turn, and those are printed before.
+// collectWaiting collects the signals that are found and not released, whose lines are printed now:
+// a verdict that passes work waits until it is known what follows, and what a program may withdraw
+// waits until the end of its turn.
 func (t *Transcript) collectWaiting() {
 	waiting := t.scanner.Waiting()
 	t.collect(waiting)
