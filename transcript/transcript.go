@@ -119,10 +119,10 @@ func (s *Scanner) Pending() (signalbox.Signal, bool) {
 	return s.text.queue.open()
 }
 
-// Waiting returns the signals that were found and that Push has not returned yet, without bodies, in
-// the order of their first byte, at most MaxSignals. Their body may still grow, text that follows
-// may refuse them, and the agent program may withdraw them. So they are only for showing output as
-// it arrives.
+// Waiting returns the signals that were found and that Push has not returned yet, in the order of
+// their first byte, at most MaxSignals and without bodies. Their body may still grow, text that
+// follows may refuse them, and the agent program may withdraw them. So they are only for showing
+// output as it arrives.
 func (s *Scanner) Waiting() []signalbox.Signal { return s.text.queue.found() }
 
 // Excerpt returns the start and the end of the agent's own text so far, each at most as long as

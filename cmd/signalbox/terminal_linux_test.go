@@ -234,8 +234,9 @@ func TestRunAsksAboutAnEditedPlan(t *testing.T) {
 func TestRunAsksAboutAFinishedPlan(t *testing.T) {
 	w := newTerminalWorld(t)
 	w.write("plan.md", "# Plan\n\n#### Task F: First\n\n**Acceptance Criteria**:\n\n- it works\n")
-	w.write("agents.script", "on developer:\n    touch {task}.txt\n    signal READY_FOR_REVIEW: {task}\n"+
-		"on critic:\n    signal REVIEW_PASSED: {task}\non auditor:\n    signal AUDIT_PASSED: {task}\n")
+	w.write("agents.script", "on developer:\n    touch {task}.txt\n"+
+		"    signal READY_FOR_REVIEW: {task}\non critic:\n    signal REVIEW_PASSED: {task}\n"+
+		"on auditor:\n    signal AUDIT_PASSED: {task}\n")
 	commit := func() {
 		t.Helper()
 		out, err := w.command("", "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q",
@@ -245,7 +246,8 @@ func TestRunAsksAboutAFinishedPlan(t *testing.T) {
 		}
 	}
 	commit()
-	if out := w.piped("", "run", "plan.md", "--no-wait"); !strings.Contains(out, "1 of 1 task done") {
+	if out := w.piped("", "run", "plan.md", "--no-wait"); !strings.Contains(out,
+		"1 of 1 task done") {
 		t.Fatalf("the plan is not finished:\n%s", out)
 	}
 	w.write("plan.md", "# Plan\n\n#### Task B: Second\n\n**Acceptance Criteria**:\n\n- it works\n")
@@ -265,7 +267,8 @@ func TestRunAsksAboutAFinishedPlan(t *testing.T) {
 		var out strings.Builder
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, &out, &out
 		c.starts(cmd)
-		if status := c.ends(); (status == 0) != tt.added || !strings.Contains(out.String(), tt.says) ||
+		if status := c.ends(); (status == 0) != tt.added ||
+			!strings.Contains(out.String(), tt.says) ||
 			!strings.Contains(out.String(), "[new/same] ") {
 			t.Errorf("%q: status %d: %s", tt.typed, status, out.String())
 		}

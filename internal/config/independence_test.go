@@ -68,7 +68,8 @@ func TestEffectiveIndependence(t *testing.T) {
 			"agent: [a, b]\nindependence: model", "model", true,
 			"nobody of another model can judge what a, b writes"},
 		{"agents: {a: {preset: claude}, b: {preset: claude, model: big}}\nagent: b\n" +
-			"roles: {developer: {agent: a}}\nindependence: model", "model", false, "of another model"},
+			"roles: {developer: {agent: a}}\nindependence: model", "model", false,
+			"of another model"},
 		{"agents: {a: {preset: claude}, b: {preset: claude, model: big}}\nagent: a\n" +
 			"roles: {developer: {agent: b}}\nindependence: model", "model", true, "what b writes"},
 	} {

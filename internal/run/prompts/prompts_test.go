@@ -385,7 +385,8 @@ func TestCorrectionPrompt(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}
 	}
-	for _, not := range []string{"zebra crossing", "## Findings", "## Advice", "You were interrupted"} {
+	for _, not := range []string{"zebra crossing", "## Findings", "## Advice",
+		"You were interrupted"} {
 		if strings.Contains(string(text), not) {
 			t.Errorf("%q is in:\n%s", not, text)
 		}

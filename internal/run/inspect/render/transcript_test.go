@@ -90,8 +90,8 @@ func TestTranscriptMarksWhatTheLedgerAccepted(t *testing.T) {
 	}
 }
 
-// A signal is shown once, wherever it is in its message, whatever follows it, and however the output
-// arrives: as it is found and again when its body is complete.
+// A signal is shown once, with its mark, wherever it is in its message, whatever follows it, and
+// however the output arrives.
 func TestTranscriptShowsASignalOnce(t *testing.T) {
 	quoted := func(format string, words string) string {
 		return fmt.Sprintf(format, strings.ReplaceAll(words, "\n", `\n`)) + "\n"
