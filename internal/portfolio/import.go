@@ -187,7 +187,7 @@ func (r *ImportReport) skippedShares() *Problem {
 func inOtherAccount(existing []*importer.Import, rows []importer.Row) *Problem {
 	const few = 3 // fewer may be equal by chance
 	key := func(r *importer.Row) string {
-		return strings.Join([]string{r.Date, string(r.Action), r.Ticker,
+		return strings.Join([]string{r.Date.String(), string(r.Action), r.Ticker,
 			r.Quantity.Trim(0).String(), r.Price.Trim(0).String()}, "\x1f")
 	}
 	accounts := make(map[string]string)

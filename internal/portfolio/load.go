@@ -153,11 +153,6 @@ func fileProblem(err error) *Problem {
 	return problem
 }
 
-// malformed returns the problem of a row with an invalid value.
-func malformed(at tax.Source, err error) *Problem {
-	return problemf(MalformedFile, malformedHint, "%s: %v", sourcePosition(at), err)
-}
-
 func andMore(n int) string {
 	if n <= 0 {
 		return ""
@@ -197,9 +192,7 @@ func (d *Data) loadPrices(dir string) *Problem {
 		if err != nil {
 			return fileProblem(err)
 		}
-		if problem := d.addDailyPrices(prices); problem != nil {
-			return problem
-		}
+		d.addDailyPrices(prices)
 	}
 	return d.sortPrices()
 }
@@ -293,8 +286,8 @@ func (a *rowAdder) add(rows []importer.Row) *Problem {
 			}
 			a.ids[row.ID] = true
 		}
-		a.transactions = append(a.transactions, tax.Transaction{})
-		if problem := a.transaction(row, &a.transactions[len(a.transactions)-1]); problem != nil {
+		a.transactions = append(a.transactions, row.Transaction)
+		if problem := a.complete(row, &a.transactions[len(a.transactions)-1]); problem != nil {
 			return problem
 		}
 		a.source.Rows++
@@ -305,30 +298,12 @@ func (a *rowAdder) add(rows []importer.Row) *Problem {
 	return nil
 }
 
-// transaction sets t to the transaction of a row, in dollars.
-func (a *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
+// complete checks the accounts of the transaction of a row, and converts its amounts to dollars.
+func (a *rowAdder) complete(row *importer.Row, t *tax.Transaction) *Problem {
 	for _, id := range []string{row.Account, row.ToAccount} {
 		if problem := a.checkConfigured(id, row.Source); problem != nil {
 			return problem
 		}
-	}
-	*t = tax.Transaction{Action: row.Action, Account: row.Account, Ticker: row.Ticker,
-		LotID: row.LotID, ToAccount: row.ToAccount,
-		Quantity: row.Quantity, Price: row.Price, Fees: row.Fees, Ratio: row.Ratio,
-		DonorBasis: row.DonorBasis, Value: row.Value, Source: row.Source,
-		NewTicker: row.NewTicker, BasisFraction: row.BasisFraction, NewPrice: row.NewPrice}
-	var err error
-	if t.Date, err = tax.ParseDate(row.Date); err == nil && row.DonorDate != "" {
-		t.DonorDate, err = tax.ParseDate(row.DonorDate)
-	}
-	if err == nil && row.Time != "" {
-		t.Time, err = tax.ParseClock(row.Time)
-	}
-	if err == nil && row.ClosedLots != "" {
-		t.Lots, err = importer.ParseClosedLots(row.ClosedLots)
-	}
-	if err != nil {
-		return malformed(row.Source, err)
 	}
 	if row.Currency == "" || row.Currency == dollars {
 		return nil
@@ -340,6 +315,7 @@ func (a *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 	}
 	for _, amount := range []*Decimal{&t.Price, &t.Fees, &t.DonorBasis, &t.Value,
 		&t.NewPrice} {
+		var err error
 		if *amount, err = amount.Mul(rate); err != nil {
 			return problemf(NotComputable, "check the amounts of the row and the rate",
 				"%s: an amount in dollars cannot be computed: %s", sourcePosition(row.Source),

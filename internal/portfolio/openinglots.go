@@ -1,6 +1,7 @@
 package portfolio
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,13 +32,7 @@ func (d *Data) openingRows(list []importer.Holding, day, boughtBy tax.Date) (row
 	}
 	for _, p := range order {
 		entries := positions[p]
-		on := day
-		if entries[0].Date != "" {
-			var err error
-			if on, err = tax.ParseDate(entries[0].Date); err != nil {
-				return nil, nil, malformed(entries[0].Source, err)
-			}
-		}
+		on := cmp.Or(entries[0].Date, day)
 		if books[on] == nil {
 			if books[on], problem = d.build(on); problem != nil {
 				return nil, nil, problem
@@ -61,17 +56,11 @@ func openLots(book *tax.Book, p tax.Position, entries []importer.Holding,
 			return nil, "" // it has lots, which reconcile compares
 		}
 	}
-	if slices.ContainsFunc(entries, func(h importer.Holding) bool { return h.Acquired == "" }) {
+	if slices.ContainsFunc(entries, func(h importer.Holding) bool { return h.Acquired == 0 }) {
 		entries = mergeHoldings(entries)
 	}
 	for _, h := range entries {
-		bought := boughtBy
-		if h.Acquired != "" {
-			var err error
-			if bought, err = tax.ParseDate(h.Acquired); err != nil {
-				return nil, err.Error()
-			}
-		}
+		bought := cmp.Or(h.Acquired, boughtBy)
 		switch {
 		case !h.Quantity.IsPos():
 			return nil, "it is short"
@@ -81,16 +70,16 @@ func openLots(book *tax.Book, p tax.Position, entries []importer.Holding,
 			return nil, "the list does not have the day of its purchase: add a column acquired, or --bought-by"
 		case bought > book.AsOf:
 			return nil, "it was bought after the day of the list"
-		case h.Acquired == "" && tax.LongTermFrom(bought+1) > book.AsOf:
+		case h.Acquired == 0 && tax.LongTermFrom(bought+1) > book.AsOf:
 			return nil, fmt.Sprintf("whether it is long-term is not known: %s is less than a year before %s",
 				bought, book.AsOf)
 		case book.AsOf-bought <= washDays:
 			return nil, "it was bought less than 31 days before the list: import its purchase, which wash sales depend on"
 		}
-		r := importer.Row{Date: book.AsOf.String(), ToAccount: p.Account, Action: tax.Transfer,
-			Ticker: p.Ticker, Quantity: h.Quantity.Trim(0), DonorBasis: *h.Basis,
-			DonorDate: bought.String()}
-		if h.Acquired == "" {
+		r := importer.Row{Transaction: tax.Transaction{Date: book.AsOf, ToAccount: p.Account,
+			Action: tax.Transfer, Ticker: p.Ticker, Quantity: h.Quantity.Trim(0),
+			DonorBasis: *h.Basis, DonorDate: bought}}
+		if h.Acquired == 0 {
 			r.LotID = summedLot + p.Ticker
 		}
 		rows = append(rows, r)

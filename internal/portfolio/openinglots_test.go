@@ -19,7 +19,7 @@ func opens(t *testing.T, list, boughtBy string) (*Desk, []string, []string) {
 	must.Succeed(t, err)
 	var opened []string
 	for _, r := range report.Opened {
-		opened = append(opened, strings.Join([]string{r.Ticker, r.DonorDate, r.Quantity.String(),
+		opened = append(opened, strings.Join([]string{r.Ticker, r.DonorDate.String(), r.Quantity.String(),
 			r.DonorBasis.String()}, " "))
 	}
 	return d, opened, report.Notes

@@ -74,15 +74,7 @@ func (d *Data) held(book *tax.Book) (map[tax.Position]Decimal, *Problem) {
 	held := maps.Clone(book.Held)
 	listed := make(map[string]tax.Date) // the day of the list, by account
 	for _, h := range d.Positions {
-		day := book.AsOf
-		if h.Date != "" {
-			var err error
-			if day, err = tax.ParseDate(h.Date); err != nil {
-				return nil, problemf(MalformedFile, positionsHint, "%s: %v",
-					sourcePosition(h.Source), err)
-			}
-		}
-		listed[h.Account] = max(listed[h.Account], day)
+		listed[h.Account] = max(listed[h.Account], cmp.Or(h.Date, book.AsOf))
 	}
 	traded := d.tradedBetween(listed, book.AsOf)
 	useRecords := func(p tax.Position) bool { return listed[p.Account] > book.AsOf && len(traded[p]) > 0 }
@@ -263,7 +255,7 @@ func mergeHoldings(list []importer.Holding) []importer.Holding {
 			merged = append(merged, h)
 			continue
 		}
-		merged[i].Acquired = ""
+		merged[i].Acquired = 0
 		if sum, err := merged[i].Quantity.Add(h.Quantity); err == nil {
 			merged[i].Quantity = sum
 		}

@@ -24,17 +24,12 @@ const (
 	rateDays = 10
 )
 
-func (d *Data) addDailyPrices(prices []importer.Price) *Problem {
+func (d *Data) addDailyPrices(prices []importer.Price) {
 	for i := range prices {
 		p := &prices[i]
-		date, err := tax.ParseDate(p.Date)
-		if err != nil {
-			return malformed(p.Source, err)
-		}
 		d.prices[p.Ticker] = append(d.prices[p.Ticker],
-			price{date, p.Close, p.Adjusted, cmp.Or(p.Currency, dollars)})
+			price{p.Date, p.Close, p.Adjusted, cmp.Or(p.Currency, dollars)})
 	}
-	return nil
 }
 
 // sortPrices sorts the prices of each ticker by date. Files may overlap, but must not contradict
@@ -63,13 +58,9 @@ func (d *Data) sortPrices() *Problem {
 func (d *Data) addRates(rates []importer.Rate) *Problem {
 	for i := range rates {
 		r := &rates[i]
-		date, err := tax.ParseDate(r.Date)
-		if err != nil {
-			return malformed(r.Source, err)
-		}
 		switch {
 		case r.To == dollars:
-			d.rates[r.From] = append(d.rates[r.From], rate{date, r.Rate})
+			d.rates[r.From] = append(d.rates[r.From], rate{r.Date, r.Rate})
 		case r.From == dollars:
 			inverse, err := decimal.One.Quo(r.Rate)
 			if err != nil {
@@ -77,7 +68,7 @@ func (d *Data) addRates(rates []importer.Rate) *Problem {
 					"%s: the rate cannot be inverted: %s", sourcePosition(r.Source),
 					readable(err.Error()))
 			}
-			d.rates[r.To] = append(d.rates[r.To], rate{date, inverse})
+			d.rates[r.To] = append(d.rates[r.To], rate{r.Date, inverse})
 		}
 	}
 	for currency, list := range d.rates {

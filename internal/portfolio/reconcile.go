@@ -67,14 +67,7 @@ func (d *Data) reconcile(day tax.Date) ([]CheckedPosition, *Problem) {
 	accounts := make(map[tax.Date]map[string]bool) // by the day of their list
 	days := make(map[string]tax.Date)
 	for _, h := range d.Positions {
-		on := day
-		if h.Date != "" {
-			var err error
-			if on, err = tax.ParseDate(h.Date); err != nil {
-				return nil, malformed(h.Source, err)
-			}
-		}
-		days[h.Account] = max(days[h.Account], on)
+		days[h.Account] = max(days[h.Account], cmp.Or(h.Date, day))
 	}
 	for account, on := range days {
 		if accounts[on] == nil {

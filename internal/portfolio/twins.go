@@ -28,7 +28,7 @@ func Twins(imports ...*importer.Import) []Twin {
 				continue
 			}
 			ids[r.ID] = true
-			key := strings.Join([]string{r.Date, r.Account, r.ToAccount, string(r.Action), r.Ticker,
+			key := strings.Join([]string{r.Date.String(), r.Account, r.ToAccount, string(r.Action), r.Ticker,
 				r.Quantity.Trim(0).String()}, "\x1f")
 			i := slices.IndexFunc(open[key], func(s seen) bool { return s.format != imp.Format })
 			if i < 0 {

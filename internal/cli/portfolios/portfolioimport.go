@@ -173,10 +173,10 @@ func (c *portfolioImportCommand) importPositions(p *cli.Program) error {
 	answer := importedPositions{File: c.File, Positions: []importedPosition{}, Skipped: []skippedRecord{}, Written: report.Written}
 	for _, h := range report.Positions {
 		answer.Positions = append(answer.Positions,
-			importedPosition{h.Source.Line, h.Date, h.Account, h.Ticker, h.Quantity.String()})
+			importedPosition{h.Source.Line, h.Date.String(), h.Account, h.Ticker, h.Quantity.String()})
 	}
 	for _, r := range report.Opened {
-		answer.Opened = append(answer.Opened, openedLot{r.ToAccount, r.Ticker, r.DonorDate,
+		answer.Opened = append(answer.Opened, openedLot{r.ToAccount, r.Ticker, r.DonorDate.String(),
 			r.Quantity.String(), r.DonorBasis.String()})
 	}
 	answer.OpenedIn, answer.Notes = report.OpenedIn, report.Notes
@@ -251,7 +251,7 @@ func (c *portfolioImportCommand) answer(r *portfolio.ImportReport) importedFile 
 	}
 	if c.Rows {
 		for _, row := range r.New {
-			answer.Rows = append(answer.Rows, importedRow{row.Source.Line, row.Date, row.Account,
+			answer.Rows = append(answer.Rows, importedRow{row.Source.Line, row.Date.String(), row.Account,
 				string(row.Action), row.Ticker,
 				row.Quantity.String(), row.Price.String(), row.Fees.String()})
 		}

@@ -161,7 +161,7 @@ func TestFlexEveningActions(t *testing.T) {
 		`reportDate="20240607"`:                            "2024-06-07",
 	} {
 		r := split(when).Rows[0]
-		if r.Date != day || r.ID != old.Rows[0].ID {
+		if r.Date.String() != day || r.ID != old.Rows[0].ID {
 			t.Errorf("%s: %s with ID %s, expected %s with %s", when, r.Date, r.ID, day, old.Rows[0].ID)
 		}
 	}
@@ -270,7 +270,7 @@ func TestOFXTransferWithBasis(t *testing.T) {
 			continue
 		}
 		if len(imp.Rows) != 1 || imp.Rows[0].Account != "" || imp.Rows[0].ToAccount != "brk" ||
-			amount(imp.Rows[0].DonorBasis) != "1500" || imp.Rows[0].DonorDate != "2024-01-05" {
+			amount(imp.Rows[0].DonorBasis) != "1500" || imp.Rows[0].DonorDate.String() != "2024-01-05" {
 			t.Errorf("%s: %s", fields, describe(imp, nil))
 		}
 	}

@@ -4,6 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/tax"
 )
 
 // TestReadBatches reads a file of several batches and compares each row with the line it came from.
@@ -22,13 +27,12 @@ func TestReadBatches(t *testing.T) {
 		}
 		for i := range rows {
 			line++
-			want := Row{Date: fmt.Sprintf("2024-01-%02d", 1+(line-2)%28), Account: "brk",
-				Action: Buy, Ticker: fmt.Sprintf("T%d", (line-2)%300),
-				Quantity: rows[i].Quantity, Price: rows[i].Price,
-				Source: Source{File: "f", Line: line}}
-			if rows[i] != want || rows[i].Quantity.String() != fmt.Sprint(line-1) ||
-				rows[i].Price.String() != "1.5" {
-				t.Fatalf("row %+v, expected %+v", rows[i], want)
+			want := Row{Transaction: tax.Transaction{Date: tax.DateOf(2024, 1, 1+(line-2)%28),
+				Account: "brk", Action: Buy, Ticker: fmt.Sprintf("T%d", (line-2)%300),
+				Quantity: decimal.MustNew(int64(line-1), 0), Price: decimal.MustParse("1.5"),
+				Source: Source{File: "f", Line: line}}}
+			if diff := cmp.Diff(want, rows[i], compareRows()); diff != "" {
+				t.Fatalf("row (-want +got):\n%s", diff)
 			}
 		}
 	})
@@ -60,8 +64,9 @@ func TestReadBatchesBroker(t *testing.T) {
 		t.Fatalf("%d rows, expected %d", len(rows), len(want.Rows))
 	}
 	for i := range rows {
-		if want.Rows[i].ID = ""; rows[i] != want.Rows[i] {
-			t.Errorf("row %+v, expected %+v", rows[i], want.Rows[i])
+		want.Rows[i].ID = ""
+		if diff := cmp.Diff(want.Rows[i], rows[i], compareRows()); diff != "" {
+			t.Errorf("row (-want +got):\n%s", diff)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 var errClosedLots = errors.New("expected quantity@date or quantity@dateTtime, separated by " +
 	"semicolons, such as 60@2023-01-05T09:30:01;40@2023-02-01")
 
-// ParseClosedLots parses the column closed_lots. Empty text has no lots.
-func ParseClosedLots(text string) ([]tax.ClosedLot, error) {
+// parseClosedLots parses the column closed_lots. Empty text has no lots.
+func parseClosedLots(text string) ([]tax.ClosedLot, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -40,6 +40,21 @@ func ParseClosedLots(text string) ([]tax.ClosedLot, error) {
 	return lots, nil
 }
 
+// formatClosedLots returns lots as in the column closed_lots.
+func formatClosedLots(lots []tax.ClosedLot) string {
+	if len(lots) == 0 {
+		return ""
+	}
+	texts := make([]string, len(lots))
+	for i, l := range lots {
+		texts[i] = l.Quantity.Trim(0).String() + "@" + l.Opened.String()
+		if l.Time != 0 {
+			texts[i] += "T" + l.Time.String()
+		}
+	}
+	return strings.Join(texts, ";")
+}
+
 // flexSale is an execution of a Flex query that closed lots.
 type flexSale struct {
 	row      int // in the import
@@ -47,8 +62,8 @@ type flexSale struct {
 	at       position
 	account  string
 	ticker   string
-	date     string
-	time     string
+	date     tax.Date
+	time     tax.Clock
 	refs     []string
 	realized number
 	lots     []flexLot
@@ -56,9 +71,7 @@ type flexSale struct {
 
 // flexLot is a closed lot of a Flex query.
 type flexLot struct {
-	item     flexItem
-	quantity decimal.Decimal
-	opened   string // as in closed_lots
+	tax.ClosedLot
 	realized number
 }
 
@@ -83,21 +96,21 @@ func (in *input) addSale(f flexItem, item, rowsBefore int) {
 func (in *input) closeLots(items []flexItem, lots []int) {
 	for _, i := range lots {
 		f := items[i]
-		opened := in.flexOpened(f)
-		if opened == "" || !strings.EqualFold(f.get("buySell"), "SELL") {
+		opened, clock := in.flexOpened(f)
+		if opened == 0 || !strings.EqualFold(f.get("buySell"), "SELL") {
 			in.skip(f.at.line, f.text(), whyRepeats, false)
 			continue
 		}
 		before := in.faultCount()
-		lot := flexLot{item: f, quantity: in.flexNumber(f, "quantity").Abs(), opened: opened,
-			realized: in.flexNumber(f, "fifoPnlRealized")}
+		lot := flexLot{realized: in.flexNumber(f, "fifoPnlRealized")}
+		lot.Opened, lot.Time, lot.Quantity = opened, clock, in.flexNumber(f, "quantity").Abs()
 		e := event{}
 		in.flexSymbol(f, &e)
 		date := in.flexDate(f, "tradeDate", "dateTime")
 		if in.faultCount() > before {
 			continue
 		}
-		sale := in.saleOf(f, i, e.ticker, date, lot.quantity)
+		sale := in.saleOf(f, i, e.ticker, date, lot.Quantity)
 		if sale == nil {
 			in.skip(f.at.line, f.text(),
 				"closes a lot with a sale that is not in the file: choose executions in the Flex query", true)
@@ -112,7 +125,7 @@ func (in *input) closeLots(items []flexItem, lots []int) {
 
 // saleOf returns the sale that closed a lot: the one with its number, or of its time, or the last
 // one before it in the query.
-func (in *input) saleOf(f flexItem, item int, ticker, date string,
+func (in *input) saleOf(f flexItem, item int, ticker string, date tax.Date,
 	quantity decimal.Decimal) *flexSale {
 	var of []*flexSale
 	for i := range in.sales {
@@ -127,7 +140,7 @@ func (in *input) saleOf(f flexItem, item int, ticker, date string,
 			return slices.ContainsFunc([]string{f.get("tradeID"), f.get("transactionID")},
 				func(ref string) bool { return ref != "" && slices.Contains(s.refs, ref) })
 		},
-		func(s *flexSale) bool { return clock != "" && s.time == clock },
+		func(s *flexSale) bool { return clock != 0 && s.time == clock },
 		func(s *flexSale) bool { return s.item < item },
 	} {
 		if some := slices.DeleteFunc(slices.Clone(of),
@@ -142,7 +155,7 @@ func (in *input) saleOf(f flexItem, item int, ticker, date string,
 	for _, s := range of {
 		c, sum := &calc{}, quantity
 		for _, l := range s.lots {
-			sum = c.add(sum, l.quantity)
+			sum = c.add(sum, l.Quantity)
 		}
 		if c.err == nil && sum.Cmp(in.imp.Rows[s.row].Quantity) <= 0 {
 			return s
@@ -158,11 +171,12 @@ func (in *input) identifyLots(s *flexSale) {
 	}
 	c := &calc{}
 	var quantity, realized decimal.Decimal
-	texts, complete := make([]string, len(s.lots)), s.realized.present
-	for i, l := range s.lots {
-		quantity, realized = c.add(quantity, l.quantity), c.add(realized, l.realized.Decimal)
+	var lots []tax.ClosedLot
+	complete := s.realized.present
+	for _, l := range s.lots {
+		quantity, realized = c.add(quantity, l.Quantity), c.add(realized, l.realized.Decimal)
 		complete = complete && l.realized.present
-		texts[i] = l.quantity.Trim(0).String() + "@" + l.opened
+		lots = append(lots, l.ClosedLot)
 	}
 	r := &in.imp.Rows[s.row]
 	// Each lot is rounded to a cent.
@@ -177,45 +191,41 @@ func (in *input) identifyLots(s *flexSale) {
 		in.addFault(s.at, "the sale of %s realized %s and its closed lots realized %s: export them again, or remove the closed lots",
 			s.ticker, s.realized.Trim(0), realized.Trim(0))
 	}
-	r.ClosedLots = strings.Join(texts, ";")
+	r.Lots = lots
 }
 
-// flexOpened returns when a closed lot was opened, as in closed_lots, or "" if the query does not
-// say.
-func (in *input) flexOpened(f flexItem) string {
+// flexOpened returns when a closed lot was opened. The day is zero if the query does not say.
+func (in *input) flexOpened(f flexItem) (day tax.Date, clock tax.Clock) {
 	opened := flexItem{attr: map[string]string{"dateTime": f.get("openDateTime")}, at: f.at}
 	if opened.get("dateTime") == "" {
-		return ""
+		return 0, 0
 	}
-	day := in.flexDate(opened, "dateTime")
-	if clock := flexTime(opened, day); clock != "" {
-		return day + "T" + clock
-	}
-	return day
+	day = in.flexDate(opened, "dateTime")
+	return day, flexTime(opened, day)
 }
 
-// flexTime returns the time of a record of a day, such as 09:30:01, or "" if it is not known. In
-// night sessions, the trade date is the next day.
-func flexTime(f flexItem, date string) string {
+// flexTime returns the time of a record of a day, or zero if it is not known. In night sessions,
+// the trade date is the next day.
+func flexTime(f flexItem, date tax.Date) tax.Clock {
 	day, clock, found := cutAny(f.get("dateTime"), ";, T")
 	if !found {
-		return ""
+		return 0
 	}
 	if d, ok := parseDate(day, flexDates()...); !ok || d != date {
-		return ""
+		return 0
 	}
 	digits := strings.ReplaceAll(strings.TrimLeft(clock, ";, T"), ":", "")
 	if len(digits) > 6 && digits[6] >= '0' && digits[6] <= '9' {
-		return ""
+		return 0
 	}
 	if len(digits) < 6 || strings.Trim(digits[:6], "0123456789") != "" {
-		return ""
+		return 0
 	}
-	text := digits[:2] + ":" + digits[2:4] + ":" + digits[4:6]
-	if _, err := tax.ParseClock(text); err != nil {
-		return ""
+	known, err := tax.ParseClock(digits[:2] + ":" + digits[2:4] + ":" + digits[4:6])
+	if err != nil {
+		return 0
 	}
-	return text
+	return known
 }
 
 func cutAny(s, chars string) (before, after string, found bool) {

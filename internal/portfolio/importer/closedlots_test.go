@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox/internal/portfolio/tax"
 	"signalbox/internal/testkit/must"
 )
 
@@ -43,8 +44,8 @@ func TestFlexClosedLotsReg110121c(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			imp := mustRead(t, "f", flexOf(tt.items), nil)
-			if len(imp.Rows) != 3 || imp.Rows[2].ClosedLots != tt.want ||
-				imp.Rows[2].Time != "11:00:00" {
+			if len(imp.Rows) != 3 || formatClosedLots(imp.Rows[2].Lots) != tt.want ||
+				imp.Rows[2].Time.String() != "11:00:00" {
 				t.Errorf("%+v", imp.Rows)
 			}
 			// It is the same transaction with and without its lots.
@@ -53,8 +54,8 @@ func TestFlexClosedLotsReg110121c(t *testing.T) {
 			}
 			text, err := Format(imp.Rows)
 			must.Succeed(t, err)
-			if again := mustRead(t, "g", text, nil); again.Rows[2].ClosedLots != tt.want ||
-				again.Rows[2].Time != "11:00:00" || again.Rows[2].ID != imp.Rows[2].ID {
+			if again := mustRead(t, "g", text, nil); formatClosedLots(again.Rows[2].Lots) != tt.want ||
+				again.Rows[2].Time.String() != "11:00:00" || again.Rows[2].ID != imp.Rows[2].ID {
 				t.Errorf("written and read: %+v", again.Rows[2])
 			}
 		})
@@ -74,7 +75,7 @@ func TestFlexClosedLotsDisagree(t *testing.T) {
 	}
 	other := strings.ReplaceAll(closedLot("10", "20240201;150000", "-52"), "20240603", "20240604")
 	imp := mustRead(t, "f", flexOf(flexTrades+other), nil)
-	if len(imp.Skipped) != 1 || !imp.Skipped[0].Shares || imp.Rows[2].ClosedLots != "" {
+	if len(imp.Skipped) != 1 || !imp.Skipped[0].Shares || imp.Rows[2].Lots != nil {
 		t.Errorf("a lot of a sale that is not there: %+v", imp)
 	}
 }
@@ -88,8 +89,8 @@ func TestFlexFillsOfOneSecond(t *testing.T) {
 	imp := mustRead(t, "f", flexOf(fill("7", "6")+fill("8", "4")+
 		closedLot("6", "20230105", "1")+closedLot("3", "20230106", "1")+
 		closedLot("1", "20230107", "1")), nil)
-	if a, b := imp.Rows[0].ClosedLots, imp.Rows[1].ClosedLots; a != "6@2023-01-05" ||
-		b != "3@2023-01-06;1@2023-01-07" {
+	a, b := formatClosedLots(imp.Rows[0].Lots), formatClosedLots(imp.Rows[1].Lots)
+	if a != "6@2023-01-05" || b != "3@2023-01-06;1@2023-01-07" {
 		t.Errorf("%s and %s", a, b)
 	}
 }
@@ -98,7 +99,7 @@ func TestParseClosedLots(t *testing.T) {
 	for text, ok := range map[string]bool{"": true, "1@2024-01-31": true,
 		"1.5@2024-01-31T09:30:01; 2@2024-02-01": true, "1": false, "0@2024-01-31": false,
 		"-1@2024-01-31": false, "1@2024-01-31T9": false, "1@31.1.2024": false, ";": false} {
-		if _, err := ParseClosedLots(text); (err == nil) != ok {
+		if _, err := parseClosedLots(text); (err == nil) != ok {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -110,7 +111,7 @@ func TestFlexTime(t *testing.T) {
 		"20240603, 093001 EST": "09:30:01", "20240603": "", "20240603;0930": "",
 		"20240603;250000": "", "20240602;200500": "", "20240603;093001123": ""} {
 		f := flexItem{attr: map[string]string{"dateTime": text}}
-		if got := flexTime(f, "2024-06-03"); got != want {
+		if got := flexTime(f, tax.DateOf(2024, 6, 3)).String(); got != want {
 			t.Errorf("%q: %q", text, got)
 		}
 	}

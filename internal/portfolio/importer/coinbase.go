@@ -2,8 +2,11 @@ package importer
 
 import (
 	"strings"
+	"time"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/tax"
 )
 
 // coinbaseWords returns Coinbase's transaction types.
@@ -87,19 +90,22 @@ func (t *table) money(names ...string) number {
 }
 
 // coinbaseTime returns the day and the time of a record, which are in UTC.
-func (in *input) coinbaseTime(t *table) (date, clock string) {
+func (in *input) coinbaseTime(t *table) (tax.Date, tax.Clock) {
 	s := strings.TrimSuffix(strings.TrimSuffix(t.get("timestamp"), " UTC"), "Z")
 	day, clock, _ := cutAny(s, " T")
-	date, ok := parseDate(day, "2006-01-02")
+	date, ok := parseDate(day, time.DateOnly)
+	var known tax.Clock
+	if len(clock) == len(time.TimeOnly) {
+		var err error
+		known, err = tax.ParseClock(clock)
+		ok = ok && err == nil
+	}
 	if !ok {
 		in.addFault(t.at("timestamp"),
 			"timestamp: %q is not a time, expected something like 2024-01-31 14:30:00 UTC",
 			t.get("timestamp"))
 	}
-	if len(clock) != len("14:30:00") {
-		clock = ""
-	}
-	return date, clock
+	return date, known
 }
 
 // recordConverts records exchanges of one coin for another. One that has a record for each coin is

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"signalbox/internal/lazy"
+	"signalbox/internal/portfolio/tax"
 
 	"github.com/govalues/decimal"
 )
@@ -65,8 +66,8 @@ type event struct {
 	at       position // of the record
 	text     string
 	ref      string
-	date     string
-	time     string // of a trade, such as 09:30:01
+	date     tax.Date
+	time     tax.Clock // of a trade
 	account  string
 	ticker   string
 	option   bool
@@ -91,7 +92,7 @@ type event struct {
 	reorg string
 	// effective is the first day of a corporate action, if it was booked after the close of the day
 	// before. The ID of its row uses the day on which it was booked.
-	effective string
+	effective tax.Date
 }
 
 // record adds an event to the rows, the halves of splits or the skipped records. An event with a
@@ -137,8 +138,8 @@ func (in *input) record(e event) {
 
 // row returns the row of an event, without its numbers.
 func (e event) row(a Action) Row {
-	return Row{Date: e.date, Account: e.account, Action: a, Ticker: e.ticker, Currency: e.currency,
-		Time: e.time}
+	return Row{Transaction: tax.Transaction{Date: e.date, Account: e.account, Action: a,
+		Ticker: e.ticker, Time: e.time}, Currency: e.currency}
 }
 
 func (in *input) skipShort(e event) {
@@ -307,12 +308,12 @@ func isMoneyFund(e event) bool {
 }
 
 // postpone sets the day of the next row, after its ID was computed.
-func (in *input) postpone(effective string) {
-	if effective == "" {
+func (in *input) postpone(effective tax.Date) {
+	if effective == 0 {
 		return
 	}
 	if in.effective == nil {
-		in.effective = make(map[int]string)
+		in.effective = make(map[int]tax.Date)
 	}
 	in.effective[len(in.imp.Rows)] = effective
 }
@@ -320,8 +321,8 @@ func (in *input) postpone(effective string) {
 func (in *input) addSplit(e event) {
 	if !e.ratio.IsZero() {
 		in.postpone(e.effective)
-		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: Split,
-			Ticker: e.ticker, Ratio: e.ratio})
+		in.addRow(e.at.line, e.ref, Row{Transaction: tax.Transaction{Date: e.date,
+			Account: e.account, Action: Split, Ticker: e.ticker, Ratio: e.ratio}})
 		return
 	}
 	if e.quantity.IsZero() {
@@ -339,9 +340,9 @@ func (in *input) joinLegs() {
 	index := make(map[string]int)
 	in.nameOldShares()
 	for _, l := range in.legs {
-		key := l.account + "\x1f" + l.date + "\x1f" + l.ticker
+		key := l.account + "\x1f" + l.date.String() + "\x1f" + l.ticker
 		if l.reorg != "" {
-			key = l.account + "\x1f" + l.date + "\x1f#" + l.reorg
+			key = l.account + "\x1f" + l.date.String() + "\x1f#" + l.reorg
 		}
 		i, known := index[key]
 		if !known {
@@ -368,7 +369,8 @@ func (in *input) joinLegs() {
 				tickers[g.ticker] = true
 			}
 		}
-		r := Row{Date: l.date, Account: l.account, Action: Split, Ticker: ticker}
+		r := Row{Transaction: tax.Transaction{Date: l.date, Account: l.account, Action: Split,
+			Ticker: ticker}}
 		if l.kind == rename {
 			in.addRename(group, into, out, c.err)
 			continue
@@ -424,8 +426,8 @@ func (in *input) nameOldShares() {
 // addRename adds the row of a change of the ticker, which has a record for the old shares and one
 // for the new ones.
 func (in *input) addRename(legs []event, into, out decimal.Decimal, err error) {
-	r := Row{Date: legs[0].date, Account: legs[0].account, Action: Exchange,
-		Ratio: Ratio{New: into.Trim(0), Old: out.Trim(0)}}
+	r := Row{Transaction: tax.Transaction{Date: legs[0].date, Account: legs[0].account,
+		Action: Exchange, Ratio: Ratio{New: into.Trim(0), Old: out.Trim(0)}}}
 	for _, l := range legs {
 		if l.quantity.IsNeg() {
 			r.Ticker = l.ticker

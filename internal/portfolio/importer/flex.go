@@ -376,7 +376,7 @@ func (in *input) flexNumber(f flexItem, names ...string) number {
 }
 
 // flexDate reads a date in those formats of a Flex query that are not ambiguous.
-func (in *input) flexDate(f flexItem, names ...string) string {
+func (in *input) flexDate(f flexItem, names ...string) tax.Date {
 	s := f.get(names...)
 	day, _, _ := cutAny(s, ";, T")
 	date, ok := parseDate(day, flexDates()...)
@@ -414,23 +414,22 @@ func (in *input) flexCash(f flexItem) {
 	in.record(e)
 }
 
+// marketClose is 16:00:00. Clocks count from 1.
+const marketClose = tax.Clock(16*60*60 + 1)
+
 // flexEffective returns the first day of a corporate action that was booked in the evening before it,
-// or "" if it was not: the trades of that evening's day were made before the action.
-func (in *input) flexEffective(f flexItem) string {
+// or zero if it was not: the trades of that evening's day were made before the action.
+func (in *input) flexEffective(f flexItem) tax.Date {
 	booked := in.flexDate(f, "dateTime", "reportDate")
-	if flexTime(f, booked) < "16:00:00" {
-		return ""
+	if flexTime(f, booked) < marketClose {
+		return 0
 	}
 	if f.get("reportDate") != "" {
 		if day := in.flexDate(f, "reportDate"); day > booked {
 			return day
 		}
 	}
-	day, err := tax.ParseDate(booked)
-	if err != nil {
-		return ""
-	}
-	return (day + 1).String()
+	return booked + 1
 }
 
 var flexSplit = lazy.Regexp(`(?i)SPLIT ([0-9.]+) FOR ([0-9.]+)`)
@@ -495,7 +494,7 @@ func (in *input) flexCorporate(f *flexItem, splits map[string]bool) {
 	if in.faultCount() > before {
 		return
 	}
-	key := strings.Join([]string{e.account, e.date, e.ticker, ratio.String()}, "\x1f")
+	key := strings.Join([]string{e.account, e.date.String(), e.ticker, ratio.String()}, "\x1f")
 	if splits[key] {
 		in.skip(f.at.line, f.text(), "the other half of a split, which is imported already", false)
 		return

@@ -139,5 +139,5 @@ func (in *input) formDate(t *table, column string) string {
 		in.addFault(t.at(column), "%s: %q is not a date, expected something like 2024-01-31",
 			column, t.get(column))
 	}
-	return date
+	return date.String()
 }

@@ -27,7 +27,7 @@ func fuzzRead(t *testing.T, data []byte) {
 		return
 	}
 	for _, r := range imp.Rows {
-		if r.Date == "" || r.Account == "" && r.Action != Transfer || r.Ticker == "" ||
+		if r.Date == 0 || r.Account == "" && r.Action != Transfer || r.Ticker == "" ||
 			r.ID == "" || r.Quantity.IsNeg() || r.Price.IsNeg() || r.Fees.IsNeg() {
 			t.Fatalf("row %+v is incomplete", r)
 		}
@@ -112,14 +112,14 @@ func FuzzDaily(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		prices, err := ReadPrices("p", data)
 		for _, p := range prices {
-			if err != nil || p.Date == "" || p.Ticker == "" || !p.Close.IsPos() ||
+			if err != nil || p.Date == 0 || p.Ticker == "" || !p.Close.IsPos() ||
 				p.Adjusted.IsNeg() {
 				t.Fatalf("price %+v is incomplete (%v)", p, err)
 			}
 		}
 		rates, err := ReadRates("fx", data)
 		for _, r := range rates {
-			if err != nil || r.Date == "" || !isCurrency(r.From) || !isCurrency(r.To) ||
+			if err != nil || r.Date == 0 || !isCurrency(r.From) || !isCurrency(r.To) ||
 				!r.Rate.IsPos() {
 				t.Fatalf("rate %+v is incomplete (%v)", r, err)
 			}

@@ -66,9 +66,9 @@ func describe(imp *Import, err error) string {
 			r.Quantity, r.Price, r.Fees)
 		for _, f := range [][2]string{{"currency", r.Currency}, {"lot", r.LotID},
 			{"to", r.ToAccount}, {"ratio", r.Ratio.String()},
-			{"donor_basis", amount(r.DonorBasis)}, {"donor_date", r.DonorDate},
+			{"donor_basis", amount(r.DonorBasis)}, {"donor_date", r.DonorDate.String()},
 			{"value", amount(r.Value)}, {"id", r.ID},
-			{"time", r.Time}, {"closed_lots", r.ClosedLots}} {
+			{"time", r.Time.String()}, {"closed_lots", formatClosedLots(r.Lots)}} {
 			if f[1] != "" {
 				fmt.Fprintf(&b, " %s=%s", f[0], f[1])
 			}

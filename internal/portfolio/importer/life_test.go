@@ -106,7 +106,7 @@ func TestOptionSpelling(t *testing.T) {
 func ids(imp *Import) map[string]string {
 	m := make(map[string]string)
 	for _, r := range imp.Rows {
-		m[r.ID] = r.Date + " " + string(r.Action) + " " + r.Ticker + " " + r.Quantity.String()
+		m[r.ID] = r.Date.String() + " " + string(r.Action) + " " + r.Ticker + " " + r.Quantity.String()
 	}
 	return m
 }

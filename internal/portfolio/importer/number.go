@@ -9,6 +9,7 @@ import (
 	"github.com/govalues/decimal"
 
 	"signalbox/internal/lazy"
+	"signalbox/internal/portfolio/tax"
 	"signalbox/internal/text"
 )
 
@@ -40,7 +41,7 @@ func parseNumber(s string) (n number, err error) {
 	if whole, err = joinThousands(whole); err != nil {
 		return n, err
 	}
-	if whole+fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" {
+	if whole == "" && fraction == "" || !isDigits(whole) || !isDigits(fraction) {
 		return n, errNumber
 	}
 	scale := len(fraction)
@@ -48,11 +49,11 @@ func parseNumber(s string) (n number, err error) {
 	if len(whole)+len(fraction) > decimal.MaxPrec || len(fraction) > decimal.MaxScale {
 		return n, errDigits
 	}
-	d, err := decimal.Parse("0" + whole + "." + fraction + "0")
+	d, err := decimal.Parse("0" + whole + "." + fraction)
 	if err != nil {
 		return n, errNumber
 	}
-	if d = d.Trim(0); negative {
+	if negative {
 		d = d.Neg()
 	}
 	return number{Decimal: d, scale: scale, present: true, ok: true}, nil
@@ -72,6 +73,16 @@ func (f *faults) readNumber(at position, column, text string) number {
 		f.addFault(at, "%s: %q %v", column, text, err)
 	}
 	return n
+}
+
+// isDigits reports whether s has only digits. It is true for empty text.
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
 }
 
 func cutSign(s string) (string, int) {
@@ -120,21 +131,20 @@ func parseRatio(s string) (Ratio, error) {
 	return Ratio{New: n.Decimal, Old: o.Decimal}, nil
 }
 
-// parseDate tries layouts in order and returns an ISO date. Years before 1900 or after 2199 are
-// taken for typing errors.
-func parseDate(s string, layouts ...string) (string, bool) {
+// parseDate tries layouts in order. Years before 1900 or after 2199 are taken for typing errors.
+func parseDate(s string, layouts ...string) (tax.Date, bool) {
 	for _, layout := range layouts {
 		t, err := time.Parse(layout, s)
 		if err == nil && t.Year() >= 1900 && t.Year() < 2200 {
-			return t.Format(time.DateOnly), true
+			return tax.DateOf(t.Date()), true
 		}
 	}
-	return "", false
+	return 0, false
 }
 
 // parseUSDate reads the dates of American brokers. In "01/02/2024 as of 12/29/2023" the second date
 // is the trade date; the first is only the day it was booked.
-func parseUSDate(s string) (string, bool) {
+func parseUSDate(s string) (tax.Date, bool) {
 	s = strings.ToLower(strings.Join(strings.Fields(s), " "))
 	if _, asOf, ok := strings.Cut(s, " as of "); ok {
 		s = asOf
@@ -200,7 +210,7 @@ func parseOption(s string) (symbol string, ok bool, err error) {
 }
 
 // optionSymbol returns the OCC symbol of an option, without spaces.
-func optionSymbol(root, expiry, right, strike string) (string, error) {
+func optionSymbol(root string, expiry tax.Date, right, strike string) (string, error) {
 	root = strings.NewReplacer(".", "", "/", "", " ", "").Replace(strings.ToUpper(root))
 	right = strings.ToUpper(right)
 	d, err := parseNumber(strike)
@@ -212,11 +222,11 @@ func optionSymbol(root, expiry, right, strike string) (string, error) {
 		return "", fmt.Errorf("option strike %q is not between 0.001 and 99999.999", strike)
 	}
 	if root == "" || len(root) > 6 || right == "" || right[0] != 'C' && right[0] != 'P' ||
-		len(expiry) != len(time.DateOnly) {
+		expiry == 0 {
 		return "", fmt.Errorf(
 			"option %q %q %q is incomplete, expected the underlying, call or put, and the expiry",
 			root, right, expiry)
 	}
-	return fmt.Sprintf("%s%s%s%08s", root, strings.ReplaceAll(expiry[2:], "-", ""), right[:1],
+	return fmt.Sprintf("%s%s%s%08s", root, expiry.Time().Format("060102"), right[:1],
 		mills.Trim(0).String()), nil
 }

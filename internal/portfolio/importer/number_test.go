@@ -42,8 +42,8 @@ func TestParseUSDate(t *testing.T) {
 		"13/01/2024":  "", "02/30/2024": "", "": "", "01/02/0024": "", "01/02/2024 as of": "",
 		"28.03.2024": "",
 	} {
-		if got, ok := parseUSDate(in); got != want || ok != (want != "") {
-			t.Errorf("parseUSDate(%q) = %q, %v, expected %q", in, got, ok, want)
+		if got, ok := parseUSDate(in); got.String() != want || ok != (want != "") {
+			t.Errorf("parseUSDate(%q) = %s, %v, expected %q", in, got, ok, want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"signalbox/internal/lazy"
 	"signalbox/internal/portfolio/importer/ofx"
+	"signalbox/internal/portfolio/tax"
 )
 
 // maxOFX bounds an OFX file more tightly than others, because all of its elements are in memory
@@ -351,7 +352,7 @@ func (o *ofxFile) word(e *ofx.Element, name string, words ...string) string {
 var ofxDate = lazy.Regexp(`^([0-9]{8})(?:[0-9]{2}){0,3}(?:\.[0-9]*)?\s*(?:\[.*)?$`)
 
 // date reads a child that must be a date. If it is missing, the fault is at the given position.
-func (o *ofxFile) date(e *ofx.Element, name string, at position) string {
+func (o *ofxFile) date(e *ofx.Element, name string, at position) tax.Date {
 	c := e.Child(name)
 	if c != nil {
 		at = elementPosition(c)
@@ -362,7 +363,7 @@ func (o *ofxFile) date(e *ofx.Element, name string, at position) string {
 		}
 	}
 	o.addFault(at, "%s: %q is not a date, expected something like 20240131", name, e.Value(name))
-	return ""
+	return 0
 }
 
 // ofxNumber matches a number of OFX, in which a comma is a decimal point. Real numbers are much

@@ -15,8 +15,8 @@ import (
 
 // Holding is a position in a list of what an account holds.
 type Holding struct {
-	// Date is a date such as 2024-01-31; empty means that the file does not give it.
-	Date    string
+	// Date is zero if the file does not give it.
+	Date    tax.Date
 	Account string
 	Ticker  string
 	// Quantity is negative for a short position. It has as many decimals as the file prints.
@@ -25,9 +25,9 @@ type Holding struct {
 	Price decimal.Decimal
 	// Basis is the total cost basis; nil means that the file does not give it.
 	Basis *decimal.Decimal
-	// Acquired is the day of purchase, in a list that has an entry for each lot; empty if the file
+	// Acquired is the day of purchase, in a list that has an entry for each lot; zero if the file
 	// does not give it.
-	Acquired string
+	Acquired tax.Date
 	Source   Source
 }
 
@@ -79,12 +79,12 @@ func ReadPositions(name string, data []byte, opts *Options) (*Positions, error) 
 	if err := in.err(); err != nil {
 		return nil, err
 	}
-	date := ""
+	var date tax.Date
 	if m := asOfDate().FindSubmatch(text); m != nil {
 		date, _ = parseDate(string(m[1]), "2006/1/2", "2006-1-2", "1/2/2006", "Jan-2-2006")
 	}
 	for i := range found.Holdings {
-		if h := &found.Holdings[i]; h.Date == "" {
+		if h := &found.Holdings[i]; h.Date == 0 {
 			h.Date = date
 		}
 	}
@@ -130,7 +130,7 @@ func (in *input) readPositions(t *table, found *Positions) {
 			continue
 		}
 		key := tax.Position{Account: h.Account, Ticker: h.Ticker}
-		if first, twice := seen[key]; twice && own && h.Acquired == "" {
+		if first, twice := seen[key]; twice && own && h.Acquired == 0 {
 			in.addFault(t.at(), "%s of account %s is also in line %d, expected each position once",
 				h.Ticker, h.Account, first)
 			continue
@@ -254,7 +254,7 @@ func FormatPositions(holdings []Holding) ([]byte, error) {
 		records[0] = append(records[0], "basis")
 	}
 	for _, h := range holdings {
-		record := []string{h.Date, h.Account, h.Ticker, h.Quantity.String(),
+		record := []string{h.Date.String(), h.Account, h.Ticker, h.Quantity.String(),
 			amount(h.Price.Round(8).Trim(0))}
 		switch {
 		case h.Basis != nil:

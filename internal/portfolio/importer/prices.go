@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/tax"
 )
 
 // Price is the closing price of a ticker on one day.
 type Price struct {
-	// Date is a date such as 2024-01-31.
-	Date   string
+	Date   tax.Date
 	Ticker string
 	Close  decimal.Decimal
 	// Adjusted is the close adjusted for later splits and dividends; zero means that the file does
@@ -23,8 +24,7 @@ type Price struct {
 
 // Rate is the value of one unit of a currency in another currency on one day.
 type Rate struct {
-	// Date is a date such as 2024-01-31.
-	Date     string
+	Date     tax.Date
 	From, To string
 	Rate     decimal.Decimal
 	Source   Source
@@ -44,7 +44,7 @@ func ReadPrices(name string, data []byte) ([]Price, error) {
 				in.addFault(t.at("ticker"), "%v", err)
 			}
 			prices = append(prices, p)
-			return p.Ticker + " on " + p.Date
+			return p.Ticker + " on " + p.Date.String()
 		})
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func ReadRates(name string, data []byte) ([]Rate, error) {
 			in.addFault(at, "the rate is not between two currencies, expected three letters each, like EUR and USD")
 		}
 		rates = append(rates, r)
-		return r.From + " in " + r.To + " on " + r.Date
+		return r.From + " in " + r.To + " on " + r.Date.String()
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/govalues/decimal"
 
+	"signalbox/internal/portfolio/tax"
 	"signalbox/internal/testkit/must"
 )
 
@@ -15,10 +16,10 @@ func TestReadPrices(t *testing.T) {
 		[]byte("\xef\xbb\xbfDate,ticker,close,adjusted,currency\r\n2024-01-31,vti,240.10,239.5,usd\r\n\r\n2024-02-29,VTI,\"1,250\",,\r\n"))
 	must.Succeed(t, err)
 	want := []Price{
-		{Date: "2024-01-31", Ticker: "VTI", Close: decimal.MustParse("240.1"),
+		{Date: tax.DateOf(2024, 1, 31), Ticker: "VTI", Close: decimal.MustParse("240.1"),
 			Adjusted: decimal.MustParse("239.5"), Currency: "USD",
 			Source: Source{File: "p.csv", Line: 2}},
-		{Date: "2024-02-29", Ticker: "VTI", Close: decimal.MustParse("1250"),
+		{Date: tax.DateOf(2024, 2, 29), Ticker: "VTI", Close: decimal.MustParse("1250"),
 			Source: Source{File: "p.csv", Line: 4}},
 	}
 	if diff := cmp.Diff(want, got, compareRows()); diff != "" {
@@ -43,7 +44,7 @@ func TestReadPrices(t *testing.T) {
 }
 
 func TestReadRates(t *testing.T) {
-	want := []Rate{{Date: "2024-01-31", From: "EUR", To: "USD", Rate: decimal.MustParse("1.0837"),
+	want := []Rate{{Date: tax.DateOf(2024, 1, 31), From: "EUR", To: "USD", Rate: decimal.MustParse("1.0837"),
 		Source: Source{File: "fx.csv", Line: 2}}}
 	for _, data := range []string{"date,from,to,rate\n2024-01-31,eur,usd,1.0837\n",
 		"date,ticker,close,adjusted,currency\n2024-01-31,EURUSD=X,1.0837,,USD\n",

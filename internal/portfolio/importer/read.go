@@ -2,10 +2,13 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"signalbox/internal/portfolio/tax"
 )
 
 // maxBytes bounds a file. A million rows of signalbox CSV are about 60 MB.
@@ -101,7 +104,7 @@ type input struct {
 	// written are the records of written options.
 	written []writtenOption
 	// effective are the days of rows that were booked on the day before, by the index of the row.
-	effective map[int]string
+	effective map[int]tax.Date
 	// dollars are the accounts of a Flex query whose base currency is the dollar.
 	dollars map[string]bool
 	// sales are the executions of a Flex query that closed lots.
@@ -219,7 +222,7 @@ func (in *input) sortOldestFirst() {
 	slices.SortStableFunc(rows, func(a, b Row) int { return a.Source.Line - b.Source.Line })
 	falls := 0
 	for i := 1; i < len(rows); i++ {
-		falls += strings.Compare(rows[i-1].Date, rows[i].Date)
+		falls += cmp.Compare(rows[i-1].Date, rows[i].Date)
 	}
 	if falls > 0 {
 		slices.Reverse(rows)

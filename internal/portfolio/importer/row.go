@@ -36,42 +36,14 @@ const (
 
 const actionNames = "buy, sell, reinvest, split, transfer, return_of_capital, expire, assign, gift_in, inherit, spin_off, exchange or cash_in_lieu"
 
-// Row is one transaction. Zero values mean that the file does not give the value.
+// Row is one transaction as its file has it: Source is its line there, and a broker's account may
+// have the broker's name. Zero values mean that the file does not give the value.
 type Row struct {
-	// Date is the trade date, such as 2024-01-31.
-	Date string
-	// Account is empty only for a transfer from outside.
-	Account string
-	Action  Action
-	Ticker  string
-	// Quantity is never negative. For a split without a Ratio it is the number of shares added.
-	Quantity decimal.Decimal
-	// Price is per share, or per option contract.
-	Price decimal.Decimal
-	// Fees are a cost and never negative.
-	Fees     decimal.Decimal
+	// The amounts of the transaction are in Currency; empty means dollars.
+	tax.Transaction
 	Currency string
-	LotID    string
-	// ToAccount is the destination of a transfer, empty if the shares leave the portfolio.
-	ToAccount string
-	Ratio     Ratio
-	// DonorBasis and Value are totals, not per share.
-	DonorBasis decimal.Decimal
-	DonorDate  string
-	Value      decimal.Decimal
-	// Time is the time of a trade, such as 09:30:01, in the broker's time zone.
-	Time string
-	// ClosedLots are the lots that the broker closed with a sale, as in the column closed_lots.
-	ClosedLots string
-	// NewTicker is what a spin-off or an exchange gives.
-	NewTicker string
-	// NewPrice is the value of a share of it, if cash is paid too.
-	NewPrice decimal.Decimal
-	// BasisFraction is the part of the basis that a spin-off moves.
-	BasisFraction decimal.Decimal
 	// ID is the same in every import of the row; see the package comment.
-	ID     string
-	Source Source
+	ID string
 }
 
 // Skipped is a record that was not imported, and why.
@@ -128,8 +100,8 @@ func contentSum(r *Row) fingerprint {
 	// The buffer fits most rows, so that they need no allocation.
 	var space [256]byte
 	b := space[:0]
-	for _, s := range [...]string{r.Date, r.Account, string(r.Action), r.Ticker, r.Currency,
-		r.LotID, r.ToAccount, r.DonorDate} {
+	for _, s := range [...]string{r.Date.String(), r.Account, string(r.Action), r.Ticker,
+		r.Currency, r.LotID, r.ToAccount, r.DonorDate.String()} {
 		b = append(append(b, s...), 0x1f)
 	}
 	for _, d := range [...]decimal.Decimal{r.Quantity, r.Price, r.Fees, r.Ratio.New, r.Ratio.Old,
@@ -142,7 +114,7 @@ func contentSum(r *Row) fingerprint {
 		b, _ = d.Trim(0).AppendText(b) // which never fails
 		b = append(b, 0x1f)
 	}
-	for _, s := range [...]string{r.Time, r.ClosedLots, r.NewTicker,
+	for _, s := range [...]string{r.Time.String(), formatClosedLots(r.Lots), r.NewTicker,
 		amount(r.BasisFraction.Trim(0)), amount(r.NewPrice.Trim(0))} {
 		if s != "" { // most rows have none, and keep their fingerprints
 			b = append(append(b, s...), 0x1f)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"signalbox/internal/lazy"
+	"signalbox/internal/portfolio/tax"
 
 	"github.com/govalues/decimal"
 )
@@ -104,7 +105,7 @@ func (in *input) readBroker(t *table, dateColumn string, isFooter func() bool,
 }
 
 // usDate reads an American date.
-func (t *table) usDate(name string) string {
+func (t *table) usDate(name string) tax.Date {
 	date, ok := parseUSDate(t.get(name))
 	if !ok {
 		t.addFault(t.at(name),

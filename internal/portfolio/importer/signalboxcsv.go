@@ -108,17 +108,15 @@ func intern(s string) string {
 }
 
 func (in *input) signalboxRow(t *table) Row {
-	r := Row{
+	r := Row{Currency: intern(t.currency()), ID: strings.Clone(t.get("id"))}
+	r.Transaction = tax.Transaction{
 		Date: t.isoDate("date", true), Account: intern(t.get("account")),
 		Action:   parseAction(t.get("action")),
 		Quantity: t.nonNegative("quantity"), Price: t.nonNegative("price"),
-		Fees: t.nonNegative("fees"), Currency: intern(t.currency()),
-		LotID: strings.Clone(t.get("lot_id")), ToAccount: intern(t.get("to_account")),
-		DonorBasis: t.nonNegative("donor_basis"),
-		DonorDate:  t.isoDate("donor_date", false), Value: t.nonNegative("value"),
-		ID: strings.Clone(t.get("id")), Time: intern(t.get("time")),
-		ClosedLots: strings.Clone(t.get("closed_lots")), BasisFraction: t.nonNegative("basis_fraction"),
-		NewPrice: t.nonNegative("new_price"),
+		Fees: t.nonNegative("fees"), LotID: strings.Clone(t.get("lot_id")),
+		ToAccount: intern(t.get("to_account")), DonorBasis: t.nonNegative("donor_basis"),
+		DonorDate: t.isoDate("donor_date", false), Value: t.nonNegative("value"),
+		BasisFraction: t.nonNegative("basis_fraction"), NewPrice: t.nonNegative("new_price"),
 	}
 	if s := t.get("new_ticker"); s != "" {
 		ticker, err := parseTicker(s)
@@ -127,25 +125,23 @@ func (in *input) signalboxRow(t *table) Row {
 		}
 		r.NewTicker = intern(ticker)
 	}
-	if r.Time != "" {
-		if _, err := tax.ParseClock(r.Time); err != nil {
-			in.addFault(t.at("time"), "time: %q is not a time, expected something like 09:30:01",
-				r.Time)
+	if s := t.get("time"); s != "" {
+		var err error
+		if r.Time, err = tax.ParseClock(s); err != nil {
+			in.addFault(t.at("time"), "time: %q is not a time, expected something like 09:30:01", s)
 		}
 	}
-	if r.ClosedLots != "" {
-		if _, err := ParseClosedLots(r.ClosedLots); err != nil {
-			in.addFault(t.at("closed_lots"), "closed_lots: %v", err)
-		}
+	var err error
+	if r.Lots, err = parseClosedLots(t.get("closed_lots")); err != nil {
+		in.addFault(t.at("closed_lots"), "closed_lots: %v", err)
 	}
 	if r.Account == "" && !slices.Contains([]Action{Transfer, Split, SpinOff, Exchange}, r.Action) {
 		in.addFault(t.at("account"), "the account is empty, expected the id of an account")
 	}
-	ticker, err := parseTicker(t.get("ticker"))
-	if err != nil {
+	if r.Ticker, err = parseTicker(t.get("ticker")); err != nil {
 		in.addFault(t.at("ticker"), "%v", err)
 	}
-	r.Ticker = intern(ticker)
+	r.Ticker = intern(r.Ticker)
 	if s := t.get("ratio"); s != "" {
 		if r.Ratio, err = parseRatio(s); err != nil {
 			in.addFault(t.at("ratio"), "ratio: %q %v", s, err)
@@ -161,9 +157,6 @@ func parseAction(s string) Action {
 }
 
 func (t *table) nonNegative(name string) decimal.Decimal {
-	if t.get(name) == "" {
-		return decimal.Zero // most columns of most rows
-	}
 	n := t.number(name)
 	if n.IsNeg() {
 		t.addFault(t.at(name),
@@ -173,10 +166,10 @@ func (t *table) nonNegative(name string) decimal.Decimal {
 	return n.Decimal
 }
 
-func (t *table) isoDate(name string, required bool) string {
+func (t *table) isoDate(name string, required bool) tax.Date {
 	s := t.get(name)
 	if s == "" && !required {
-		return ""
+		return 0
 	}
 	date, ok := parseDate(s, time.DateOnly)
 	if !ok {
@@ -257,7 +250,7 @@ func (in *input) checkSignalboxRow(t *table, r *Row) {
 		in.addFault(t.at("action"), "action: %q is not known%s, expected %s", t.get("action"),
 			hint{t.get("action"), actionList}, actionNames)
 	}
-	if r.DonorDate > r.Date && r.Date != "" {
+	if r.DonorDate > r.Date && r.Date != 0 {
 		in.addFault(t.at("donor_date"),
 			"donor_date: %s is after the date of the row, expected the day on which the donor bought the shares", r.DonorDate)
 	}
@@ -283,9 +276,10 @@ func Format(rows []Row) ([]byte, error) {
 		if content := contents.next(&rows[i]); id == content {
 			id = ""
 		}
-		records[i] = []string{r.Date, r.Account, string(r.Action), r.Ticker, amount(r.Quantity), price(r), amount(r.Fees),
-			r.Currency, r.LotID, r.ToAccount, r.Ratio.String(), donorBasis(r), r.DonorDate,
-			amount(r.Value), id, r.Time, r.ClosedLots, r.NewTicker, amount(r.BasisFraction),
+		records[i] = []string{r.Date.String(), r.Account, string(r.Action), r.Ticker,
+			amount(r.Quantity), price(r), amount(r.Fees), r.Currency, r.LotID, r.ToAccount,
+			r.Ratio.String(), donorBasis(r), r.DonorDate.String(), amount(r.Value), id,
+			r.Time.String(), formatClosedLots(r.Lots), r.NewTicker, amount(r.BasisFraction),
 			amount(r.NewPrice)}
 		for j := range further {
 			used[j] = used[j] || records[i][numBasic+j] != ""

@@ -111,7 +111,7 @@ func TestTransfersOutside(t *testing.T) {
 	imp := mustRead(t, "f",
 		[]byte(head+"2024-01-31,brk,transfer,VTI,1,,,,,,,\n2024-01-31,,transfer,KO,2,,,,,brk,90,2020-01-02\n"), nil)
 	if len(imp.Rows) != 2 || imp.Rows[0].ToAccount != "" || imp.Rows[1].Account != "" ||
-		imp.Rows[1].DonorDate != "2020-01-02" {
+		imp.Rows[1].DonorDate.String() != "2020-01-02" {
 		t.Errorf("rows %+v", imp.Rows)
 	}
 	sameAgain(t, imp.Rows)

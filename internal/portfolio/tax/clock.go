@@ -18,6 +18,14 @@ func ParseClock(s string) (Clock, error) {
 	return Clock(t.Hour()*3600 + t.Minute()*60 + t.Second() + 1), nil
 }
 
+// String formats the time as 09:30:01, and zero as nothing.
+func (c Clock) String() string {
+	if c == 0 {
+		return ""
+	}
+	return time.Unix(int64(c)-1, 0).UTC().Format(time.TimeOnly)
+}
+
 // orderByTime puts the purchases and sales of a day in the order of their times, for each account
 // and ticker whose rows all have one. Rows are those of a group, by date and sequence. A day with a
 // transfer, an exercise or a gift keeps its order, because the shares of these have no times.

@@ -32,8 +32,13 @@ func ParseDate(s string) (Date, error) {
 // Time returns midnight UTC of the day.
 func (d Date) Time() time.Time { return time.Unix((int64(d)+dayZero)*secondsPerDay, 0).UTC() }
 
-// String formats the day as 2024-01-31.
-func (d Date) String() string { return d.Time().Format(time.DateOnly) }
+// String formats the day as 2024-01-31, and zero as nothing.
+func (d Date) String() string {
+	if d == 0 {
+		return ""
+	}
+	return d.Time().Format(time.DateOnly)
+}
 
 // AddDays returns the day n days later.
 func (d Date) AddDays(n int) Date { return d + Date(n) }
