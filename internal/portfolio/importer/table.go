@@ -97,7 +97,11 @@ func (t *table) number(names ...string) number {
 	if s == "" || s == "-" || s == "--" || strings.EqualFold(s, "n/a") {
 		return number{ok: true}
 	}
-	return t.readNumber(t.at(names...), t.name(names), s)
+	n, err := parseNumber(s)
+	if err != nil {
+		t.addFault(t.at(names...), "%s: %q %v", t.name(names), s, err)
+	}
+	return n
 }
 
 // name returns the first of the names that the file uses for a column.

@@ -14,7 +14,8 @@ func Build(rules Rules, txs []Transaction, asOf Date) (*Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Book{AsOf: asOf, Held: make(map[Position]decimal.Decimal), accounts: p.accountByID, restricted: make(map[market]Date)}
+	b := &Book{AsOf: asOf, Held: make(map[Position]decimal.Decimal), accounts: p.accountByID,
+		Sales: make([]Sale, 0, 2*countSells(txs)), restricted: make(map[market]Date)}
 	var holdings []*holding
 	for _, g := range p.groups {
 		f := newFold(b)
@@ -36,12 +37,15 @@ func Build(rules Rules, txs []Transaction, asOf Date) (*Book, error) {
 		return cmp.Or(cmp.Compare(x.account.index, y.account.index),
 			cmp.Compare(x.ticker.name, y.ticker.name))
 	})
+	var open []*part
 	for _, h := range holdings {
-		for _, p := range h.openParts() {
-			b.Lots = append(b.Lots, p.export())
-		}
+		open = append(open, h.openParts()...)
 	}
-	slices.SortStableFunc(b.WashSales, func(x, y WashSale) int {
+	b.Lots = make([]Lot, len(open))
+	for i, p := range open {
+		b.Lots[i] = p.export()
+	}
+	slices.SortFunc(b.WashSales, func(x, y WashSale) int { // a row has at most one
 		return cmp.Or(cmp.Compare(x.SaleDate, y.SaleDate), cmp.Compare(x.row, y.row))
 	})
 	for _, gaps := range [][]Gap{b.Incomplete, b.OrderUnknown} {
@@ -50,6 +54,16 @@ func Build(rules Rules, txs []Transaction, asOf Date) (*Book, error) {
 		})
 	}
 	return b, nil
+}
+
+func countSells(txs []Transaction) int {
+	n := 0
+	for i := range txs {
+		if txs[i].Action == Sell {
+			n++
+		}
+	}
+	return n
 }
 
 // export returns a part as a lot of the book.

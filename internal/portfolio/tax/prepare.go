@@ -269,15 +269,23 @@ func (p *portfolio) groupTickers(identical [][]string) {
 
 // groupRows assigns the rows up to asOf to their groups, and orders them.
 func (p *portfolio) groupRows(all []row, asOf Date) {
-	for _, r := range all {
+	sizes := make(map[*group]int)
+	for i := range all {
+		if all[i].Date <= asOf {
+			sizes[all[i].ticker.group.root()]++
+		}
+	}
+	for i := range all {
+		r := &all[i]
 		if r.Date > asOf {
 			continue
 		}
 		g := r.ticker.group.root()
 		if g.rows == nil {
+			g.rows = make([]row, 0, sizes[g])
 			p.groups = append(p.groups, g)
 		}
-		g.rows = append(g.rows, r)
+		g.rows = append(g.rows, *r)
 	}
 	for _, g := range p.groups {
 		slices.SortStableFunc(g.rows, func(a, b row) int {
