@@ -145,6 +145,55 @@ func TestETradeActions(t *testing.T) {
 			"03/31/23,Dividend,MF,VFIAX,0,190,0,0,V":         "cash",
 			"03/31/23,Bought,OPTN,SPY,1,-810.51,8.1,.51,SPY": "shares",
 			"03/31/23,Reorganization,EQ,VTI,5,0,0,0,V":       "shares",
+			"03/31/23,Something new,EQ,--,0,5,0,0,V":         "cash",
+			"03/03/23,Bought,EQ,VTI,10,-2004.95,200,4.95,V":  "buy VTI 10 200 4.95",
+			"03/03/23,Bought,EQ,VTI,10,-2004.95,200,-4.95,V": "buy VTI 10 200 4.95",
+		})
+}
+
+// TestETradeAccount finds the account above the table, also in a file that a spreadsheet saved.
+func TestETradeAccount(t *testing.T) {
+	for _, title := range []string{"For Account:,####1234", "For Account:,####1234,,,,,,,",
+		"Account Activity for ####1234 from Current Year,,,"} {
+		imp := mustRead(t, "f", []byte(title+"\nTransactionDate,TransactionType,SecurityType,Symbol,Quantity,"+
+			"Amount,Price,Commission,Description\n03/03/23,Bought,EQ,VTI,10,-2000,200,0,V\n"),
+			&Options{Accounts: map[string]string{"####1234": "brk"}})
+		if len(imp.Rows) != 1 || imp.Rows[0].Account != "brk" {
+			t.Errorf("%s: %+v", title, imp.Rows)
+		}
+	}
+}
+
+func TestVanguardActions(t *testing.T) {
+	checkActions(t, "Account Number,Trade Date,Transaction Type,Investment Name,Symbol,Shares,Share Price,Commissions and Fees,Net Amount\n",
+		map[string]string{
+			"1,03/04/2024,Buy,F,VTI,10,255.50,4.95,-2559.95":  "buy VTI 10 255.5 4.95",
+			"1,03/04/2024,Buy,F,VTI,10,255.50,-4.95,-2559.95": "buy VTI 10 255.5 4.95",
+			"1,03/04/2024,Sell,F,VTI,-10,255.50,0,2555":       "sell VTI 10 255.5",
+			"1,03/04/2024,Buy,F,VTI,10,255.50":                "buy VTI 10 255.5", // narrower than the header
+			"1,03/04/2024,Something new,F,--,0,0,0,5":         "cash",
+			"1,03/04/2024,Something new,F,,3,0,0,5":           "shares",
+		})
+}
+
+func TestCoinbaseActions(t *testing.T) {
+	checkActions(t, "ID,Timestamp,Transaction Type,Asset,Quantity Transacted,Price Currency,Subtotal,Total,Fees\n",
+		map[string]string{
+			"c,2024-03-28 12:08:48 UTC,Buy,BTC,0.001,USD,$70.00,$71.23,$1.23":      "buy BTC-USD 0.001 70000 1.23",
+			"c,2024-03-28 12:08:48 UTC,Sell,BTC,-0.001,USD,-$70.00,-$68.77,-$1.23": "sell BTC-USD 0.001 70000 1.23",
+			"c,2024-03-28 12:08:48 UTC,Staking Income,ETH,0.001,USD,$3.60,,":       "buy ETH-USD 0.001 3600",
+			"c,2024-03-28 12:08:48 UTC,Buy,BTC,0.001,USD,$70.00,,$1.23":            "fault", // paid with or without fees?
+			"c,2024-03-28 99:08:48 UTC,Buy,BTC,0.001,USD,$70.00,$71.23,$1.23":      "fault",
+		})
+}
+
+// TestActivityActions: proceeds are rounded to cents, and those of a currency are not checked.
+func TestActivityActions(t *testing.T) {
+	checkActions(t, "Statement,Header,Field Name,Field Value\nTrades,Header,DataDiscriminator,Asset Category,Currency,Symbol,Date/Time,Quantity,T. Price,Proceeds,Comm/Fee,Code\n",
+		map[string]string{
+			`Trades,Data,Order,Forex,USD,EUR.USD,"2024-03-05, 09:32:11",1000,1.09,-900,-2,`:                         "cash",
+			`Trades,Data,Order,Stocks,USD,PENN,"2024-03-04, 10:30:00",1,0.105,-0.11,0,O`:                            "buy PENN 1 0.105",
+			`Trades,Data,Order,Equity and Index Options,USD,SPY 21JUN24 520 C,"2024-03-04, 10:30:00",1,8,-800,-1,O`: "buy SPY240621C00520000 1 800 1",
 		})
 }
 

@@ -67,12 +67,14 @@ func TestFlexClosedLotsDisagree(t *testing.T) {
 	for lots, want := range map[string]string{
 		closedLot("9", "20240201;150000", "-52"):     "the sale of KO has 10 shares and its closed lots have 9",
 		closedLot("10", "20240201;150000", "147.88"): "the sale of KO realized -52 and its closed lots realized 147.88",
+		closedLot("10", "20240201;150000", "-51.97"): "the sale of KO realized -52 and its closed lots realized -51.97",
 	} {
 		if fe := refusal(t, string(flexOf(flexTrades+lots)), nil); !strings.Contains(fe.Error(),
 			"f:5:1: "+want) {
 			t.Error(fe)
 		}
 	}
+	mustRead(t, "f", flexOf(flexTrades+closedLot("10", "20240201;150000", "-51.98")), nil) // rounding
 	other := strings.ReplaceAll(closedLot("10", "20240201;150000", "-52"), "20240603", "20240604")
 	imp := mustRead(t, "f", flexOf(flexTrades+other), nil)
 	if len(imp.Skipped) != 1 || !imp.Skipped[0].Shares || imp.Rows[2].Lots != nil {

@@ -60,7 +60,12 @@ func (in *input) readCoinbase(t *table) {
 				"total (inclusive of fees)", "total")
 			e.fees = t.money("fees and/or spread", "fees").Decimal
 			if !e.amount.present {
-				e.amount, e.fees = t.money("subtotal"), decimal.Zero
+				e.amount = t.money("subtotal")
+				if !e.fees.IsZero() {
+					in.addFault(t.at("fees and/or spread", "fees"),
+						"fees: there are fees of %s and no total, expected what was paid with them",
+						e.fees)
+				}
 			}
 			ticker, err := parseTicker(asset + "-USD")
 			if err != nil {
