@@ -75,6 +75,7 @@ func TestFlexClosedLotsDisagree(t *testing.T) {
 		}
 	}
 	mustRead(t, "f", flexOf(flexTrades+closedLot("10", "20240201;150000", "-51.98")), nil) // rounding
+	mustRead(t, "f", flexOf(flexTrades+closedLot("10", "20240201;150000", "")), nil) // no sum
 	other := strings.ReplaceAll(closedLot("10", "20240201;150000", "-52"), "20240603", "20240604")
 	imp := mustRead(t, "f", flexOf(flexTrades+other), nil)
 	if len(imp.Skipped) != 1 || !imp.Skipped[0].Shares || imp.Rows[2].Lots != nil {
@@ -94,6 +95,11 @@ func TestFlexFillsOfOneSecond(t *testing.T) {
 	a, b := formatClosedLots(imp.Rows[0].Lots), formatClosedLots(imp.Rows[1].Lots)
 	if a != "6@2023-01-05" || b != "3@2023-01-06;1@2023-01-07" {
 		t.Errorf("%s and %s", a, b)
+	}
+	// A lot is never of a sale that comes after it.
+	if fe := refusal(t, string(flexOf(fill("7", "4")+closedLot("6", "20230105", "1")+
+		fill("8", "6"))), nil); !strings.Contains(fe.Error(), "has 4 shares and its closed lots have 6") {
+		t.Error(fe)
 	}
 }
 
