@@ -75,11 +75,16 @@ func TestFlexClosedLotsDisagree(t *testing.T) {
 		}
 	}
 	mustRead(t, "f", flexOf(flexTrades+closedLot("10", "20240201;150000", "-51.98")), nil) // rounding
-	mustRead(t, "f", flexOf(flexTrades+closedLot("10", "20240201;150000", "")), nil) // no sum
+	mustRead(t, "f", flexOf(flexTrades+closedLot("10", "20240201;150000", "")), nil)       // no sum
 	other := strings.ReplaceAll(closedLot("10", "20240201;150000", "-52"), "20240603", "20240604")
 	imp := mustRead(t, "f", flexOf(flexTrades+other), nil)
 	if len(imp.Skipped) != 1 || !imp.Skipped[0].Shares || imp.Rows[2].Lots != nil {
 		t.Errorf("a lot of a sale that is not there: %+v", imp)
+	}
+	short := strings.Replace(closedLot("10", "20240201;150000", "-52"), `"SELL"`, `"BUY"`, 1)
+	imp = mustRead(t, "f", flexOf(flexTrades+short), nil)
+	if len(imp.Skipped) != 1 || imp.Skipped[0].Shares || imp.Rows[2].Lots != nil {
+		t.Errorf("a lot of a short position: %+v", imp)
 	}
 }
 

@@ -45,6 +45,7 @@ func TestReadForm1099BRefuses(t *testing.T) {
 		{"account,ticker,quantity,sold,proceeds\n", "f.csv:1:1: the column box is missing, expected account,"},
 		{"account,ticker,quantity,sold,proceeds,box,colour\n", `f.csv:1:43: the column "colour" is not known, expected some of account,`},
 		{head + "brk,SLV,1,2025-04-01,5\n", "f.csv:2:1: the line has 5 fields, expected 6"},
+		{head + "brk,SLV,1,2025-04-01,5,A,9\n", "f.csv:2:1: the line has 7 fields, expected 6"},
 		{head + "brk,SLV,0,2025-04-01,5,A\n", `f.csv:2:9: the quantity is "0", expected a number above 0`},
 		{head + "brk,SLV,-1,2025-04-01,5,A\n", `f.csv:2:9: the quantity is "-1", expected`},
 		{head + "brk,SLV,1,2025-04-31,5,A\n", `f.csv:2:11: sold: "2025-04-31" is not a date`},
