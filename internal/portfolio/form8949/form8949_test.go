@@ -248,6 +248,38 @@ func TestWholeLossDisallowed(t *testing.T) {
 	}
 }
 
+// TestCompare: 10 X were bought for $100 and sold for $120. The capital that Y returned above its
+// basis is a row without shares, which no form has.
+func TestCompare(t *testing.T) {
+	for form, want := range map[string]string{
+		"10,2025-01-02,2025-06-02,120,100,,A":                                      "",
+		"10,2025-01-02,2025-06-02,120,,,B":                                         "",
+		"10,2025-01-02,2025-06-02,120,,5,B":                                        "wash_sale $0.00 $5.00",
+		"10,2025-01-02,2025-06-02,120,100,,D":                                      "box A D",
+		"4,2025-01-02,2025-06-02,48,,,B\nbrk,X,6,2025-01-02,2025-06-02,72,99,,B":   "", // the basis of some
+		"4,2025-01-02,2025-06-02,48,40,,A\nbrk,X,6,2025-01-02,2025-06-02,72,99,,A": "basis $100.00 $139.00",
+	} {
+		rows, err := rowsOf(t, []tax.Transaction{
+			transaction(t, "2025-01-02", tax.Buy, "X", "10", "10"),
+			transaction(t, "2025-01-02", tax.Buy, "Y", "1", "10"),
+			transaction(t, "2025-03-03", tax.ReturnOfCapital, "Y", "1", "50"),
+			transaction(t, "2025-06-02", tax.Sell, "X", "10", "12")}, "2025-06-02")
+		must.Succeed(t, err)
+		theirs, err := importer.ReadForm1099B("f.csv", []byte(
+			"account,ticker,quantity,acquired,sold,proceeds,basis,wash_sale,box\nbrk,X,"+form+"\n"), nil)
+		must.Succeed(t, err)
+		compared, err := Compare(rows, theirs, "f.csv")
+		must.Succeed(t, err)
+		var got []string
+		for _, d := range compared.Differences {
+			got = append(got, d.Field+" "+d.Ours+" "+d.Form)
+		}
+		if strings.Join(got, ", ") != want || len(rows) != 2 {
+			t.Errorf("%s: %v, want %s", form, got, want)
+		}
+	}
+}
+
 // TestCompareMixedBoxes: if rows that cannot be paired have different boxes on the form, the boxes
 // are not known.
 func TestCompareMixedBoxes(t *testing.T) {

@@ -77,7 +77,7 @@ func (f *fold) spinOff(r *row) {
 				quantity := f.portion(after, p.quantity, before)
 				before, after = f.sub(before, p.quantity), f.sub(after, quantity)
 				q := f.newPart(*p)
-				q.lot, q.next, q.nextFree, q.used = &l, nil, nil, false
+				q.lot, q.next, q.nextFree = &l, nil, nil
 				q.shares = shares{quantity: quantity, basis: f.mul(p.basis, r.BasisFraction),
 					adjustment: f.mul(p.adjustment, r.BasisFraction),
 					lossBasis:  f.mul(p.lossBasis, r.BasisFraction)}

@@ -93,6 +93,15 @@ func TestSection354Exchanges(t *testing.T) {
 			2024-03-10 brk holds Y 6 basis=118 adjusted=40 from=2023-01-30
 			2024-02-20 brk sold X 10 of=2023-01-10 long=-100 disallowed=40 for=4
 			2024-02-20 brk wash X 10 loss=100 disallowed=40 for=4 by 2024-03-10 brk Y 4`},
+		{"a split before the merger counts, and a purchase on its day: 6 replace 3", "Publication 550; section 1091(a)", `
+			2023-01-10 brk buy X 10 @30
+			2024-02-20 brk sell X 10 @20
+			2024-02-25 - split X ratio=2:1
+			2024-03-01 - exchange X new=Y ratio=1:1
+			2024-03-01 brk buy Y 6 @13`, `
+			2024-03-01 brk holds Y 6 basis=108 adjusted=30 from=2023-01-21
+			2024-02-20 brk sold X 10 of=2023-01-10 long=-100 disallowed=30 for=3
+			2024-02-20 brk wash X 10 loss=100 disallowed=30 for=3 by 2024-03-01 brk Y 3`},
 		{"bought under the old ticker, sold under the new one: 15 of the 20 of February", "Publication 550; section 1091(a)", `
 			2023-01-10 brk buy X 10 @20
 			2024-02-20 brk buy X 10 @12

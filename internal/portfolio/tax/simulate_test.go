@@ -80,6 +80,16 @@ func TestSection1091SimulatedSales(t *testing.T) {
 			by 2024-05-20 brk 4, 2024-06-03 ira 3, permanent 45
 			clean from 2024-07-04
 			X before 2024-07-04`},
+		{"a purchase 30 days before replaces", `
+			2024-05-04 ira buy X 3 @15`, "brk", plan("brk", "4", "c", ""), `
+			sold 4 of 2024-05-20 short=-20 disallowed=15
+			by 2024-05-04 ira 3, permanent 15
+			clean from 2024-06-04
+			X before 2024-07-04`},
+		{"what was missing before is not missing for the sale", `
+			2024-05-28 ACCOUNT sell Z 5 @10`, "brk", plan("brk", "1", "", ""), `
+			sold 1 of 2023-01-05 long=5
+			clean from 2024-06-03`},
 		{"more than there is", "", "brk", plan("brk", "30", "", ""), `
 			sold 10 of 2023-01-05 long=50
 			sold 10 of 2024-02-01 short=-150
