@@ -113,10 +113,10 @@ func (f *fold) findClean(l *dayLoss) {
 		if p.Date < f.today-WashDays {
 			return
 		}
-		if !p.bought || p == l.lot.purchase || p.unused() == nil {
+		if !p.bought || p == l.lot.purchase {
 			continue
 		}
-		if _, identical := f.replaces(t, p); identical || t.option {
+		if _, replaces := f.replaces(t, p); replaces {
 			f.book.cleanFrom = max(f.book.cleanFrom, p.Date+WashDays+1)
 			return
 		}
