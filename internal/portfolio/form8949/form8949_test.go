@@ -285,15 +285,30 @@ func TestCompare(t *testing.T) {
 func TestCompareMixedBoxes(t *testing.T) {
 	txs := []tax.Transaction{transaction(t, "2025-01-02", tax.Buy, "X", "10", "10"),
 		transaction(t, "2025-06-02", tax.Sell, "X", "10", "12")}
-	rows, err := rowsOf(t, txs, "2025-06-02")
-	must.Succeed(t, err)
-	form, err := importer.ReadForm1099B("f.csv", []byte("account,ticker,quantity,acquired,sold,proceeds,basis,box\n"+
-		"brk,X,4,2025-01-02,2025-06-02,48,40,A\nbrk,X,6,2025-01-02,2025-06-02,72,,B\n"), nil)
-	must.Succeed(t, err)
-	_, err = Compare(rows, form, "f.csv")
-	must.Succeed(t, err)
-	if rows[0].Box != "" || rows[0].BoxReason != "the form has the boxes [A B] for these shares" {
-		t.Errorf("box %q: %s", rows[0].Box, rows[0].BoxReason)
+	for _, other := range []string{"B", "G"} {
+		rows, err := rowsOf(t, txs, "2025-06-02")
+		must.Succeed(t, err)
+		form, err := importer.ReadForm1099B("f.csv", []byte("account,ticker,quantity,acquired,sold,proceeds,basis,box\n"+
+			"brk,X,4,2025-01-02,2025-06-02,48,40,A\nbrk,X,6,2025-01-02,2025-06-02,72,,"+other+"\n"), nil)
+		must.Succeed(t, err)
+		_, err = Compare(rows, form, "f.csv")
+		must.Succeed(t, err)
+		want := "the form has the boxes [A " + other + "] for these shares"
+		if rows[0].Box != "" || rows[0].BoxReason != want {
+			t.Errorf("box %q: %s, want %s", rows[0].Box, rows[0].BoxReason, want)
+		}
+	}
+}
+
+// TestAcquiredOn: a broker prints the date of the purchase, or that date moved by the time that a
+// wash sale added.
+func TestAcquiredOn(t *testing.T) {
+	for acquired, want := range map[string]bool{"2025-02-10": true, "2025-01-08": true,
+		"2025-01-09": false, "": false, "INHERITED": false} {
+		r := &answer.GainRow{Acquired: "2025-02-10", HeldSince: "2025-01-09"}
+		if got := acquiredOn(r, &importer.FormRow{Acquired: acquired}); got != want {
+			t.Errorf("%s: %t", acquired, got)
+		}
 	}
 }
 

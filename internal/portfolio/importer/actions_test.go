@@ -191,6 +191,10 @@ func TestCoinbaseActions(t *testing.T) {
 func TestActivityActions(t *testing.T) {
 	checkActions(t, "Statement,Header,Field Name,Field Value\nTrades,Header,DataDiscriminator,Asset Category,Currency,Symbol,Date/Time,Quantity,T. Price,Proceeds,Comm/Fee,Code\n",
 		map[string]string{
+			`Trades,Data,Order,Stocks,USD,KO,"2024-03-04, 10:30:00",-1,60,60,0,C` + "\n" +
+				`Trades,Data,Trade,Stocks,USD,KO,"2024-03-04, 10:30:00",-1,60,60,0,C`: "1 rows, 1 skipped",
+			`Trades,Data,Order,Stocks,USD,KO,"2024-03-04, 10:30:00",-1,60,60,0,C` + "\n" +
+				`Trades,Data,WashSale,Stocks,USD,KO,"2024-03-04, 10:30:00",1,60,,,`: "1 rows, 1 skipped",
 			`Trades,Data,Order,Forex,USD,EUR.USD,"2024-03-05, 09:32:11",1000,1.09,-900,-2,`:                         "cash",
 			`Trades,Data,Order,Stocks,USD,PENN,"2024-03-04, 10:30:00",1,0.105,-0.11,0,O`:                            "buy PENN 1 0.105",
 			`Trades,Data,Order,Equity and Index Options,USD,SPY 21JUN24 520 C,"2024-03-04, 10:30:00",1,8,-800,-1,O`: "buy SPY240621C00520000 1 800 1",
@@ -261,5 +265,17 @@ func TestHints(t *testing.T) {
 			want) {
 			t.Errorf("%s\ngives %v\nexpected %s", file, fe, want)
 		}
+	}
+}
+
+// TestActivityAccounts: a statement of several accounts names the account of each trade.
+func TestActivityAccounts(t *testing.T) {
+	imp := mustRead(t, "f", []byte("Statement,Header,Field Name,Field Value\n"+
+		"Account Information,Header,Field Name,Field Value\nAccount Information,Data,Account,U1\n"+
+		"Trades,Header,DataDiscriminator,Asset Category,Currency,Account,Symbol,Date/Time,Quantity,T. Price,Proceeds,Comm/Fee,Code\n"+
+		"Trades,Data,Order,Stocks,USD,U2,KO,\"2024-03-04, 10:30:00\",1,60,-60,0,O\n"+
+		"Trades,Data,Order,Stocks,USD,,KO,\"2024-03-05, 10:30:00\",1,60,-60,0,O\n"), nil)
+	if len(imp.Rows) != 2 || imp.Rows[0].Account != "U2" || imp.Rows[1].Account != "U1" {
+		t.Errorf("%+v", imp.Rows)
 	}
 }

@@ -101,6 +101,12 @@ func TestFlexFillsOfOneSecond(t *testing.T) {
 	if a != "6@2023-01-05" || b != "3@2023-01-06;1@2023-01-07" {
 		t.Errorf("%s and %s", a, b)
 	}
+	// Records without a number have no number in common.
+	imp = mustRead(t, "f", flexOf(fill("7", "10")+strings.Replace(fill("8", "10"), `tradeID="8"`,
+		`tradeID="8" transactionID="13"`, 1)+closedLot("10", "20230105", "1")), nil)
+	if imp.Rows[0].Lots != nil || formatClosedLots(imp.Rows[1].Lots) != "10@2023-01-05" {
+		t.Errorf("%+v", imp.Rows)
+	}
 	// A lot is never of a sale that comes after it.
 	if fe := refusal(t, string(flexOf(fill("7", "4")+closedLot("6", "20230105", "1")+
 		fill("8", "6"))), nil); !strings.Contains(fe.Error(), "has 4 shares and its closed lots have 6") {
