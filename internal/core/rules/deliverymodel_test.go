@@ -188,7 +188,7 @@ func (c *company) note(e *signalbox.Event) {
 	for _, blocker := range w.Task.Blockers {
 		b, known := c.s.Work(blocker)
 		stacked := known && c.s.run.Policy.Stack && b.WaitsForRequest()
-		if !known || b.Phase != signalbox.PhaseCompleted && b.Task.Cancelled != removedFromPlan &&
+		if !known || b.Phase != signalbox.PhaseCompleted && b.Task.Cancelled != RemovedFromPlan &&
 			!stacked {
 			c.fatalf("%s is given away before %s is completed", e.Work, blocker)
 		}
@@ -850,7 +850,7 @@ func (c *company) goodHuman() bool {
 	for w := range c.s.Works() {
 		if w.Task != nil && w.Task.Paused && !w.Done() || w.Task != nil &&
 			w.Task.Kind == KindTask && w.Task.Cancelled != "" &&
-			w.Task.Cancelled != removedFromPlan {
+			w.Task.Cancelled != RemovedFromPlan {
 			c.try(orderOf(OrderRetry, w.ID))
 			return true
 		}

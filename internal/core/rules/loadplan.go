@@ -143,9 +143,9 @@ func (c LoadPlan) decide(d *decider) error {
 		}
 		switch in := d.s.belongsTo(w, wanted); {
 		case !in && !w.Done():
-			d.cancel(w, c.Actor, removedFromPlan)
+			d.cancel(w, c.Actor, RemovedFromPlan)
 			change.Removed = append(change.Removed, w.ID)
-		case in && w.Task.Cancelled == removedFromPlan:
+		case in && w.Task.Cancelled == RemovedFromPlan:
 			d.retry(w, c.Actor, backInPlan, "")
 			change.Changed = append(change.Changed, w.ID)
 		}
@@ -164,7 +164,8 @@ func (c LoadPlan) decide(d *decider) error {
 }
 
 const (
-	removedFromPlan = "removed from the plan"
+	// RemovedFromPlan is why a task is cancelled that a new version of its plan does not have.
+	RemovedFromPlan = "removed from the plan"
 	backInPlan      = "added to the plan again"
 )
 
@@ -215,7 +216,7 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t
 	same := string(marshal(replanned)) == string(marshal(now))
 	now.Order = order
 	sameButOrder := string(marshal(replanned)) == string(marshal(now))
-	readded := w.Task.Cancelled == removedFromPlan
+	readded := w.Task.Cancelled == RemovedFromPlan
 	switch {
 	case w.Phase == signalbox.PhaseCompleted && w.Task.Text != t.Text:
 		change.Stale = append(change.Stale, id)

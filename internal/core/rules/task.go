@@ -355,7 +355,7 @@ func (s *State) OpenBlockers(w *Work) []string {
 	for _, id := range w.Task.Blockers {
 		b, known := s.Work(id)
 		if !known || b.Phase != signalbox.PhaseCompleted && !s.canStackOn(b) &&
-			(b.Task == nil || b.Task.Cancelled != removedFromPlan) {
+			(b.Task == nil || b.Task.Cancelled != RemovedFromPlan) {
 			open = append(open, id)
 		}
 	}

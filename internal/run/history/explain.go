@@ -210,6 +210,7 @@ type boxwide struct {
 	base              []wait // open baselines and remediations
 	done              map[string]bool
 	removed           map[string]bool // cancelled
+	dropped           map[string]bool // cancelled because the plan has them no more
 	offered           map[string]bool // its pull request is open
 }
 
@@ -218,7 +219,7 @@ func newFold(id string) *fold {
 		threads: map[string]rules.Thread{},
 		box: boxwide{roles: map[signalbox.Role]wait{}, asked: map[string]rules.QuestionAsked{},
 			limits: map[string]wait{}, done: map[string]bool{}, removed: map[string]bool{},
-			offered: map[string]bool{}}}
+			dropped: map[string]bool{}, offered: map[string]bool{}}}
 }
 
 // advance accounts for the time up to an event.
@@ -334,14 +335,19 @@ func (f *fold) atMerge() bool {
 	return f.x.Phase == signalbox.PhaseReadyForMerge && f.submitted != nil
 }
 
-// blockers returns which tasks it waits for.
+// blockers returns which tasks it waits for. Like the rules, it waits for a cancelled one that the
+// plan names until somebody says what becomes of the tasks that depend on it.
 func (f *fold) blockers() (w wait, ok bool) {
 	var names []string
 	passed := func(id string) bool {
 		return f.box.done[id] || f.box.policy.Stack && f.box.offered[id]
 	}
 	for _, id := range f.task.Blockers {
-		if !passed(id) {
+		switch {
+		case passed(id), f.box.dropped[id]:
+		case f.box.removed[id]:
+			names = append(names, id+" (cancelled)")
+		default:
 			names = append(names, id)
 		}
 	}
@@ -495,6 +501,7 @@ func (f *fold) ofTask(e *signalbox.Event) {
 	case rules.TypeCancelled:
 		f.cancelled = &wait{part: WaitHuman, what: "cancelled by " + e.Actor, event: e.Seq}
 	case rules.TypeRetried:
+		f.x.Events = append(f.x.Events, Remark{e.Seq, e.Time, "retried by " + e.Actor})
 		f.cancelled, f.paused, f.request = nil, nil, nil
 		if read[rules.Retried](e).From != "" {
 			f.submitted, f.approved, f.remedy = nil, false, nil

@@ -1,11 +1,13 @@
 package history
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"signalbox"
@@ -171,5 +173,93 @@ input from a cache: not known
 the events: signalbox ledger tail --work T1`
 	if got := strings.Join(x.Lines(Options{Zone: time.UTC}), "\n"); got != want {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestBlockers: a task does not wait for one that the plan dropped, and one that was cancelled is
+// named as such.
+func TestBlockers(t *testing.T) {
+	p := begin(t, nil, task("T1"), task("T2"), task("T3"))
+	added := p.must(rules.AddTask{Task: rules.PlanTask{Title: "more", Text: signalbox.Hash{8},
+		BlockedBy: []string{"T1", "T2"}}, Plan: signalbox.Hash{7}, Actor: "ann"}).Work
+	wantWait := func(want string, part Part) {
+		t.Helper()
+		p.after(time.Minute)
+		steps := p.explain(added).Steps
+		if last := steps[len(steps)-1]; last.Text != want || last.Part != part {
+			t.Errorf("%+v, want %s %s", last, part, want)
+		}
+	}
+	wantWait("T1, T2", WaitTasks)
+	p.must(rules.Order{What: rules.OrderCancel, Work: "T2", Reason: "no", Actor: "ann"})
+	wantWait("T1, T2 (cancelled)", WaitTasks)
+	load := func(tasks ...rules.PlanTask) {
+		plan := rules.LoadPlan{Plan: signalbox.Hash{byte(len(tasks)), 1}, Name: "counter",
+			ID: "counter", Source: "counter.md", Tasks: tasks, Actor: "op"}
+		for !p.must(plan).Plan.Loaded {
+		}
+	}
+	load(task("T2"), task("T3"))
+	wantWait("T2 (cancelled)", WaitTasks)
+	p.must(rules.Order{What: rules.OrderRetry, Work: "T2", Actor: "ann"})
+	wantWait("T2", WaitTasks)
+	load(task("T3"))
+	p.check("B-1", true)
+	wantWait("no session was at work in the whole box", WaitMachine)
+	load(task("T1"), task("T3"))
+	wantWait("T1", WaitTasks)
+}
+
+// slowJournal calls slow before it returns events after half of the log.
+type slowJournal struct {
+	events
+	slow func()
+}
+
+func (j slowJournal) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+	if after >= uint64(len(j.events)/2) {
+		j.slow()
+	}
+	return j.events.Read(ctx, after, min(limit, 2))
+}
+
+// TestSlowJournal: while one reader waits for the journal, others get what is known already, and
+// events that both have read count once.
+func TestSlowJournal(t *testing.T) {
+	p := begin(t, nil, task("T1"), task("T2"))
+	p.check("B-1", true)
+	p.begins(signalbox.RoleDeveloper, "T1")
+	p.after(time.Minute).say("T1", "ready_for_review", 1_000_000, rules.SignalFields{})
+	p.check("T1", true)
+	half, whole := uint64(len(p.log)/2), uint64(len(p.log))
+	reader, calls := new(Reader), 0
+	ask := func(j inspect.Journal, upTo uint64) (*Explanation, *Stats) {
+		x, err := reader.Explain(t.Context(), j, "T1", upTo, p.now)
+		must.Succeed(t, err)
+		st, err := reader.Stats(t.Context(), j, upTo)
+		must.Succeed(t, err)
+		return x, st
+	}
+	early, _ := ask(p.log, half)
+	slow := slowJournal{events: p.log, slow: func() {
+		if calls++; calls > 3 {
+			return
+		}
+		if again, _ := ask(p.log, half); !cmp.Equal(again, early) {
+			t.Errorf("explained again: %s", cmp.Diff(early, again))
+		}
+		ask(p.log, half+uint64(calls))
+	}}
+	x, st := ask(slow, whole)
+	want, err := new(Reader).Stats(t.Context(), p.log, whole)
+	must.Succeed(t, err)
+	if diff := cmp.Diff(want, st); diff != "" {
+		t.Errorf("statistics (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(p.explain("T1"), x); diff != "" {
+		t.Errorf("explanation (-want +got):\n%s", diff)
+	}
+	if calls < 4 {
+		t.Errorf("the journal was slow %d times", calls)
 	}
 }

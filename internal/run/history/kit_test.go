@@ -415,6 +415,10 @@ func checkLast(t testing.TB, s *rules.State, x *Explanation, now time.Time) {
 		one(WaitBase, waitExpired(w, now))
 	case inspect.Waiting:
 		one(WaitTasks, waitExpired(w, now))
+		names := strings.ReplaceAll(x.Steps[len(x.Steps)-1].Text, " (cancelled)", "")
+		if last == WaitTasks && names != strings.Join(s.OpenBlockers(w), ", ") {
+			t.Errorf("%s at event %d waits for %q, want %q", x.ID, s.Seq(), names, s.OpenBlockers(w))
+		}
 	case inspect.Ready:
 		switch {
 		case w.Lease != nil && now.Equal(w.Lease.Expires): // since now

@@ -7,6 +7,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -24,7 +25,7 @@ import (
 // belong to which work item, and the few that can change what others wait for. It is safe for
 // concurrent use. The zero value has read nothing.
 type Reader struct {
-	mu    sync.Mutex
+	mu    sync.Mutex          // guards all below; no events are read while it is held
 	seq   uint64              // up to which own and marks are read
 	own   map[string][]uint64 // the events of each work item
 	marks []mark
@@ -59,6 +60,7 @@ const (
 	markDone                    // a work item is completed
 	markOffered                 // its pull request is open, so that others may build on it
 	markRemoved                 // it is cancelled
+	markDropped                 // it is cancelled because the plan has it no more
 	markBack                    // it is restarted, or its pull request was sent back
 	markFull                    // the token window is used up
 	markEvent
@@ -83,14 +85,19 @@ type batch struct {
 	err    error
 }
 
-// scan calls add with the events after seq, up to a sequence, and sets seq to the last one. It reads
-// the next events meanwhile: reading takes as long as what is done with them.
-func scan(ctx context.Context, j inspect.Journal, seq *uint64, upTo uint64,
+// follow calls add with the events after seq, up to a sequence, and sets seq to the last one. It
+// reads the next events meanwhile: reading takes as long as what is done with them. It holds the
+// lock only while it calls add, so that a slow journal stops nobody who needs no new events. Of
+// several callers that read the same event, one adds it.
+func (r *Reader) follow(ctx context.Context, j inspect.Journal, seq *uint64, upTo uint64,
 	add func(*signalbox.Event)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	r.mu.Lock()
+	after := *seq
+	r.mu.Unlock()
 	batches := make(chan batch, 2)
-	go func(after uint64) {
+	go func() {
 		defer close(batches)
 		for after < upTo {
 			events, err := j.Read(ctx, after, int(min(upTo-after, readAtOnce)))
@@ -104,15 +111,19 @@ func scan(ctx context.Context, j inspect.Journal, seq *uint64, upTo uint64,
 			}
 			after = events[len(events)-1].Seq
 		}
-	}(*seq)
+	}()
 	for b := range batches {
 		if b.err != nil {
 			return b.err
 		}
+		r.mu.Lock()
 		for i := range b.events {
-			add(&b.events[i])
-			*seq = b.events[i].Seq
+			if e := &b.events[i]; e.Seq == *seq+1 {
+				add(e)
+				*seq = e.Seq
+			}
 		}
+		r.mu.Unlock()
 	}
 	return ctx.Err()
 }
@@ -120,6 +131,9 @@ func scan(ctx context.Context, j inspect.Journal, seq *uint64, upTo uint64,
 // add notes to which work an event belongs, and what it can change for other work. Most events are
 // not decoded: that would take longer than to read them.
 func (r *Reader) add(e *signalbox.Event) {
+	if r.own == nil {
+		r.own, r.offered = map[string][]uint64{}, map[string]bool{}
+	}
 	if e.Work != "" {
 		r.own[e.Work] = append(r.own[e.Work], e.Seq)
 	}
@@ -158,10 +172,12 @@ func (r *Reader) add(e *signalbox.Event) {
 		switch {
 		case e.Work == "":
 			r.keep(e)
-		case e.Type == rules.TypeCancelled:
-			r.mark(e, markRemoved)
-		default:
+		case e.Type == rules.TypeRetried:
 			r.mark(e, markBack)
+		case read[rules.Cancelled](e).Reason == rules.RemovedFromPlan:
+			r.mark(e, markDropped)
+		default:
+			r.mark(e, markRemoved)
 		}
 	case rules.TypePolicySet:
 		r.policy = read[rules.PolicySet](e).Policy
@@ -207,16 +223,19 @@ func (r *Reader) addWindow(e *signalbox.Event) {
 // sequence. If it is not done, it is explained up to the time now.
 func (r *Reader) Explain(ctx context.Context, j inspect.Journal, work string, upTo uint64,
 	now time.Time) (*Explanation, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.own == nil {
-		r.own, r.offered = map[string][]uint64{}, map[string]bool{}
-	}
-	if err := scan(ctx, j, &r.seq, upTo, r.add); err != nil {
+	if err := r.follow(ctx, j, &r.seq, upTo, r.add); err != nil {
 		return nil, err
 	}
-	f, marks := newFold(work), r.marks
-	for own := r.own[work]; len(own) > 0; {
+	r.mu.Lock()
+	own, marks := r.own[work], r.marks // what they have is never changed
+	r.mu.Unlock()
+	n, _ := slices.BinarySearch(own, upTo+1)
+	own = own[:n]
+	n, _ = slices.BinarySearchFunc(marks, upTo+1,
+		func(m mark, seq uint64) int { return cmp.Compare(m.seq, seq) })
+	marks = marks[:n]
+	f := newFold(work)
+	for len(own) > 0 {
 		n := 1
 		for n < len(own) && own[n]-own[n-1] < readGap && own[n]-own[0] < readAtOnce {
 			n++
@@ -280,11 +299,12 @@ func (f *fold) mark(m *mark) {
 		b.endBase(m.work)
 	case markOffered:
 		b.offered[m.work] = true
-	case markRemoved:
-		b.removed[m.work] = true
+	case markRemoved, markDropped:
+		b.removed[m.work], b.dropped[m.work] = true, m.kind == markDropped
 		b.endBase(m.work)
 	case markBack:
 		delete(b.removed, m.work)
+		delete(b.dropped, m.work)
 		delete(b.offered, m.work)
 	case markFull:
 		b.window = wait{WaitLimit, "the token window was used up", m.seq, m.until}

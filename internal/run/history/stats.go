@@ -142,6 +142,10 @@ func (l *learned) row(of who) *learnedRow {
 }
 
 func (l *learned) add(e *signalbox.Event) {
+	if l.rows == nil {
+		l.rows, l.tasks = map[who]*learnedRow{}, map[string]*learnedTask{}
+		l.open = map[uint64]*learnedSession{}
+	}
 	metered, more, turns := l.meter.Add(e)
 	completed := false
 	switch e.Type {
@@ -333,16 +337,12 @@ func (l *learned) sentBack(e *signalbox.Event, cause string) {
 
 // Stats returns what the events up to a sequence say about agents.
 func (r *Reader) Stats(ctx context.Context, j inspect.Journal, upTo uint64) (*Stats, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	l := &r.stats
-	if l.rows == nil {
-		l.rows, l.tasks = map[who]*learnedRow{}, map[string]*learnedTask{}
-		l.open = map[uint64]*learnedSession{}
-	}
-	if err := scan(ctx, j, &l.seq, upTo, l.add); err != nil {
+	if err := r.follow(ctx, j, &l.seq, upTo, l.add); err != nil {
 		return nil, err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	st := &Stats{Events: l.seq, Tasks: l.planTasks, Completed: len(l.finished),
 		Agents: []AgentStats{}, Next: estimate(l.finished)}
 	rows := map[who]*AgentStats{}
