@@ -25,11 +25,13 @@ var presetVendors = map[string]string{PresetClaude: "anthropic", PresetCodex: "o
 	PresetGemini: "google"}
 
 // modelVendor returns the vendor of a model, "" if its name does not say. A provider in front of
-// the name is not the vendor.
+// the name, as in openai/gpt-5 and azure:gpt-5, is not the vendor.
 func modelVendor(model string) string {
 	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	_, behind, _ := strings.Cut(name, ":")
 	for _, known := range modelVendors {
-		if matches, _ := path.Match(known[0], name); matches {
+		matches, _ := path.Match(known[0], name)
+		if again, _ := path.Match(known[0], behind); matches || again {
 			return known[1]
 		}
 	}

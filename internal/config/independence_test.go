@@ -28,6 +28,7 @@ agents:
 		// what the program reports counts, not what is configured, and not its name
 		{"claude", "gemini-3-pro", "google"}, {"yours", "o3-mini", "openai"},
 		{"mine", "vendor/claude-opus-5", "anthropic"}, {"opencode", "codex-mini", "openai"},
+		{"mine", "azure:gpt-5", "openai"}, {"mine", "gpt-oss:20b", "openai"},
 		{"claude", "qwen", "anthropic"}, {"mine", "claudette", ""},
 	} {
 		if got := c.VendorOf(test[0], test[1]); got != test[2] {

@@ -18,7 +18,7 @@ func vendors(i Independence, agents ...string) Policy {
 	}
 	vendor := map[string]string{"claude": "anthropic", "big": "anthropic", "codex": "openai",
 		"gemini": "google"}
-	model := map[string]string{"big": "opus"}
+	model := map[string]string{"big": "sonnet"}
 	for n, name := range agents {
 		p.AgentSettings = append(p.AgentSettings, AgentSettings{Agent: name,
 			Settings: signalbox.Hash{byte(n + 1)}, Vendor: vendor[name], Model: model[name]})
@@ -194,7 +194,7 @@ func TestIndependentModels(t *testing.T) {
 	b := deliver(t, vendors(IndependenceModel, "claude", "big", "codex"), todo("t1"))
 	b.ends(b.wantAgent(signalbox.RoleDeveloper, "claude"), "ready_for_review", "opus-1")
 	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
-	a := b.wantAgent(signalbox.RoleCritic, "big") // its settings say opus
+	a := b.wantAgent(signalbox.RoleCritic, "big") // its settings say sonnet
 	wantTypes(t, b.ends(a, "review_passed", "opus-1"), "AgentTurnEnded t1", "SignalHeard t1",
 		"LeaseReleased t1")
 	if w := b.wantPhase("t1", signalbox.PhaseReview); w.Task.Reviewed {
@@ -220,6 +220,47 @@ func TestIndependentModels(t *testing.T) {
 	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
 	b.ends(b.wantAgent(signalbox.RoleCritic, "big"), "review_failed", "opus-1")
 	b.wantPhase("t1", signalbox.PhaseImplementation)
+}
+
+// The same model has many names. Two names that could mean the same model are not independent.
+func TestNamesOfModels(t *testing.T) {
+	for _, same := range [][]string{
+		{"gpt-5", "GPT-5 ", "openai/gpt-5", "openai:gpt-5", "gateway:gpt-5", "openrouter/openai/gpt-5",
+			"azure/openai:gpt-5", "gpt-5:free", "gpt-5-2025-08-07", "gpt-5-latest", "gpt-5-preview-05-06"},
+		{"claude-opus-4-1", "claude-opus-4.1", "anthropic/claude-opus-4.1:thinking",
+			"claude-opus-4-1-20250805", "claude-opus-4-1@20250805", "claude-opus-4-1[1m]",
+			"us.anthropic.claude-opus-4-1-20250805-v1:0", "opus", "claude-opus"},
+		{"qwen3:8b", "qwen3", "ollama/qwen3:latest", "ollama:qwen3:8b"},
+		{"gemini-2.5-pro", "models/gemini-2.5-pro-exp"},
+	} {
+		for _, a := range same {
+			for _, b := range same {
+				if IndependenceModel.Between(AgentModel{Model: a}, AgentModel{Model: b}) {
+					t.Errorf("%q and %q are independent", a, b)
+				}
+			}
+		}
+	}
+	different := []string{"gpt-5", "openai/gpt-5-mini", "openai:gpt-4.1", "openai/gpt-4o", "gpt-4-0613",
+		"claude-opus-4-1", "anthropic/claude-opus-4-5", "sonnet", "haiku", "claude-3-5-sonnet",
+		"gemini-2.5-pro", "qwen3:8b", "llama3:8b", "o3", "glm-4.6:2025"}
+	for i, a := range different {
+		for _, b := range different[:i] {
+			subset := a == "claude-3-5-sonnet" && b == "sonnet"
+			if IndependenceModel.Between(AgentModel{Model: a}, AgentModel{Model: b}) == subset {
+				t.Errorf("%q and %q are independent: %v", a, b, subset)
+			}
+		}
+	}
+	// what names no model is not known, so that the vendors are compared
+	for _, none := range []string{"", "default", " ", "openai/", "auto"} {
+		for vendor, want := range map[string]bool{"": false, "openai": false, "google": true} {
+			if got := IndependenceModel.Between(AgentModel{Vendor: vendor, Model: none},
+				AgentModel{Vendor: "openai", Model: "gpt-5"}); got != want {
+				t.Errorf("%q of %q is independent: %v", none, vendor, got)
+			}
+		}
+	}
 }
 
 // If no independent pair of agents is left, the human is asked about those that are down.
