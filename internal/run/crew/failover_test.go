@@ -1,6 +1,8 @@
 package crew
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +10,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // agentsOf returns the agents that were started for a role of a task, in order.
@@ -41,6 +44,54 @@ on developer T1 attempt 1:
 	}
 	if limited := only[rules.AgentUnavailable](s, "").Body; limited.Next != "as-codex" {
 		t.Errorf("%+v", limited)
+	}
+}
+
+// In a shared folder, too, an agent that changed nothing is not an author of the work.
+func TestWhoWroteInASharedFolder(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: [as-claude, as-codex]}}\n", script: `
+on developer T1 attempt 1:
+    ratelimit 1h
+`})
+	s.develop()
+	var wrote []bool
+	for _, ended := range all[rules.AgentTurnEnded](s, "T1")[:2] {
+		wrote = append(wrote, ended.Body.Wrote)
+	}
+	if !slices.Equal(wrote, []bool{false, true}) {
+		t.Errorf("wrote: %v", wrote)
+	}
+}
+
+// The state of a folder changes with its files, and not with those of the box.
+func TestFolderState(t *testing.T) {
+	dir := t.TempDir()
+	box := filepath.Join(dir, ".box")
+	must.Succeed(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755))
+	must.Succeed(t, os.MkdirAll(box, 0o755))
+	name := filepath.Join(dir, "a", "b", "c")
+	seen := map[string]string{}
+	step := func(what string, same bool) {
+		t.Helper()
+		state := folderState(dir, box)
+		if before, known := seen[state]; state == "" || known != same {
+			t.Errorf("%s: state %q, as %q", what, state, before)
+		}
+		seen[state] = what
+	}
+	step("nothing", false)
+	must.Succeed(t, os.WriteFile(filepath.Join(box, "ledger"), []byte("x"), 0o600))
+	step("in the box", true)
+	must.Succeed(t, os.WriteFile(name, []byte("x"), 0o600))
+	step("created", false)
+	must.Succeed(t, os.WriteFile(name, []byte("xy"), 0o600))
+	step("longer", false)
+	must.Succeed(t, os.Chtimes(name, time.Time{}, time.Unix(1, 0)))
+	step("rewritten", false)
+	must.Succeed(t, os.Rename(name, name+"d"))
+	step("renamed", false)
+	if state := folderState(name, box); state != "" {
+		t.Errorf("a folder that is missing: %q", state)
 	}
 }
 

@@ -88,7 +88,11 @@ func (r *turnRun) save(ctx context.Context, t *turn) error {
 		}
 		return err
 	})
-	t.unchanged = t.commit != "" && t.commit == r.ws.start
+	left := t.commit
+	if r.ws.state != nil {
+		left = r.ws.state()
+	}
+	t.unchanged = left != "" && left == r.ws.start
 	if !workspace.NeedsAgent(err) {
 		return err
 	}

@@ -2,8 +2,11 @@ package crew
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -29,8 +32,10 @@ type sessionWorkspace struct {
 	// commit is what the task's own branch has when the session starts, before the base is merged
 	// into it; "" if it has none, or if the last author worked on another machine.
 	commit string
-	// start is what an author's folder has when the session starts, "" if that is not known.
+	// start is what an author's folder has when the session starts, "" if that is not known: a
+	// commit, or what state returns, if that is not nil.
 	start string
+	state func() string
 	// merged reports that the base was merged into the branch just now.
 	merged bool
 	// diff is a file with the change that a reviewer judges; "" if it judges none.
@@ -59,7 +64,12 @@ type opener struct {
 // open opens the folder for the session's role. The caller closes it.
 func (o opener) open(ctx context.Context) (*sessionWorkspace, error) {
 	if o.crew.project.Repo == nil {
-		return newWorkspace(o.crew.project.Root), nil
+		ws := newWorkspace(o.crew.project.Root)
+		if o.role.IsAuthor() {
+			ws.state = func() string { return folderState(ws.dir, o.crew.box.Dir) }
+			ws.start = ws.state()
+		}
+		return ws, nil
 	}
 	switch o.role {
 	case signalbox.RoleDeveloper, signalbox.RoleRemediation:
@@ -68,6 +78,35 @@ func (o opener) open(ctx context.Context) (*sessionWorkspace, error) {
 		return o.openAdvisor(ctx)
 	}
 	return o.openReview(ctx)
+}
+
+// maxStateFiles is how many files folderState looks at.
+const maxStateFiles = 50_000
+
+// folderState returns a digest of the names, sizes and times of the files in a folder, except those
+// in the box; "" if it has too many, or if they cannot be read. It is for folders without commits.
+func folderState(folder, box string) string {
+	sum, files := sha256.New(), 0
+	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name == box:
+			return fs.SkipDir
+		case files == maxStateFiles:
+			return errors.New("too many files")
+		}
+		files++
+		info, err := entry.Info()
+		if err == nil && !entry.IsDir() { // its files are there, and they have times of their own
+			fmt.Fprintf(sum, "%q %v %d %d\n", name, info.Mode(), info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // openAuthor opens the task's own worktree and merges the base branch into it.
