@@ -1,9 +1,6 @@
 package rules
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // CheckFinding is something that a check found in the work, besides that it failed. If the check
 // passed it is a note.
@@ -11,6 +8,9 @@ type CheckFinding struct {
 	// Row is the name of the row of the check.
 	Row         string
 	Place, Text string
+	// Known is the id of the earlier finding that it is, "" if it is new. Who reads the files of the
+	// work knows: lines move when others change.
+	Known string
 	// Note means that it does not send the work back, even if the check failed.
 	Note bool
 }
@@ -30,15 +30,15 @@ func (c ReportChecks) raiseChecks(h report, failed []string) {
 	for _, f := range c.Findings {
 		raised := t.raised(SaidFinding{Place: f.Place, Text: f.Text}, len(b.Raised),
 			f.Note || !slices.Contains(failed, f.Row))
-		known := slices.IndexFunc(t.Raised, func(r TaskFinding) bool {
-			return r.Cause == ReworkChecks && r.Place == raised.Place && r.Text == raised.Text &&
-				r.State != FindingSuperseded
-		})
+		known := t.finding(f.Known)
 		switch {
-		case known < 0:
+		case known == nil || known.Cause != ReworkChecks || known.State == FindingSuperseded:
 			b.raise(raised)
-		case t.Raised[known].State != FindingWaived && !raised.Note:
-			b.foundAgain(t.Raised[known].ID, f.Text)
+		case known.State != FindingWaived && !raised.Note:
+			b.foundAgain(known.ID, f.Text)
+			if again := &b.Again[len(b.Again)-1]; again.ID == known.ID && raised.Place != known.Place {
+				again.Place = raised.Place
+			}
 		}
 	}
 	b.Resolved = slices.DeleteFunc(b.Resolved, func(id string) bool {
@@ -55,13 +55,14 @@ func (c ReportChecks) notes() (said []SaidFinding) {
 	return said
 }
 
-// WaivesCheck reports whether a human has let a finding of a check stand, in whichever line of the
-// file it is now.
-func (t *Task) WaivesCheck(place, text string) bool {
-	f := t.raised(SaidFinding{Place: place, Text: text}, 0, false)
-	file := func(place string) string { return place[:strings.LastIndex(place, ":")+1] }
-	return slices.ContainsFunc(t.Raised, func(r TaskFinding) bool {
-		return r.State == FindingWaived && r.Cause == ReworkChecks && r.Text == f.Text &&
-			file(r.Place) == file(f.Place)
+// CheckFindings returns what checks found in the task, as long as it is still the same task.
+func (t *Task) CheckFindings() []TaskFinding {
+	return slices.DeleteFunc(slices.Clone(t.Raised), func(f TaskFinding) bool {
+		return f.Cause != ReworkChecks || f.State == FindingSuperseded
 	})
+}
+
+// AsRecorded returns the place and the text that a finding has on the ledger.
+func (f CheckFinding) AsRecorded() (place, text string) {
+	return sanitize(f.Place, maxPlace), shortened(inWords(f.Text), maxFindingText)
 }

@@ -16,6 +16,13 @@ func survivor(line int, text string) CheckFinding {
 func (b *box) bite(change byte, passed bool, found ...CheckFinding) {
 	b.t.Helper()
 	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+	for i := range found {
+		for _, f := range b.work("t1").Task.CheckFindings() {
+			if place, text := found[i].AsRecorded(); found[i].Known == "" && f.Place == place && f.Text == text {
+				found[i].Known = f.ID
+			}
+		}
+	}
 	b.checkedAs(b.wantDispatch(signalbox.RoleCI, "t1"), func(c *ReportChecks) {
 		c.Change, c.Commit = signalbox.Hash{change}, sha(fmt.Sprint("c", change))
 		c.Rows = []CheckRow{{Check: "bite", Environment: "local", Passed: passed}}
@@ -55,21 +62,32 @@ func TestFailureWithoutFindings(t *testing.T) {
 	}
 }
 
-// What a human lets stand is known wherever the line is now, and only there.
+// A finding whose line has moved stays the same one, and has its new place in the new commit. An
+// equal line is another finding.
+func TestMovedFindingOfCheck(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	b.bite(1, false, survivor(1, "a"))
+	equal, moved := survivor(1, "a"), survivor(7, "a")
+	equal.Known, moved.Known = "none", "F1"
+	b.bite(2, false, equal, moved)
+	b.wantFindings("F1 open", "F2 open")
+	f := b.work("t1").Task.Raised[0]
+	if f.Place != "a.go:7" || f.Commit != sha("c2") || f.Times != 1 {
+		t.Errorf("%+v", f)
+	}
+	b.bite(3, false, survivor(9, "c"))
+	b.wantFindings("F1 resolved", "F2 resolved", "F3 open")
+}
+
+// What a human lets stand is not raised again.
 func TestWaivedFindingOfCheck(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.bite(1, false, survivor(1, "a"), survivor(2, "b"))
 	b.do(Waive{Work: "t1", Finding: "F1", Reason: "the same result", Actor: "ann"})
-	task := b.work("t1").Task
-	for _, tt := range []struct {
-		place, text string
-		want        bool
-	}{{"a.go:1", "a", true}, {"a.go:77", "a", true}, {"b.go:1", "a", false},
-		{"a.go:2", "b", false}, {"a.go", "a", false}} {
-		if got := task.WaivesCheck(tt.place, tt.text); got != tt.want {
-			t.Errorf("%s: %s is waived: %v", tt.place, tt.text, got)
-		}
-	}
 	b.bite(2, false, survivor(1, "a"), survivor(2, "b"))
 	b.wantFindings("F1 waived", "F2 open")
+	if known := b.work("t1").Task.CheckFindings(); len(known) != 2 ||
+		known[0].State != FindingWaived {
+		t.Errorf("%+v", known)
+	}
 }

@@ -53,6 +53,8 @@ type RaisedFinding struct {
 type FoundAgain struct {
 	ID   string `json:"id"`
 	Text string `json:"text,omitempty"`
+	// Place is where it is in Commit, absent if that has not changed.
+	Place string `json:"place,omitempty"`
 }
 
 // FindingReply is what the developer, or a human who waives it, says about a finding.
@@ -149,6 +151,9 @@ func (b FindingsRecorded) change(e *signalbox.Event, f *TaskFinding) {
 		if again.ID == f.ID {
 			f.Times++
 			f.Answer = again.Text
+			if again.Place != "" {
+				f.Place, f.Commit = again.Place, b.Commit
+			}
 			if f.Upheld = f.State == FindingDisputed; !f.Upheld {
 				f.State = FindingOpen
 			}

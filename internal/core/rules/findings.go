@@ -13,7 +13,8 @@ import (
 // history of each stays with the task.
 type TaskFinding struct {
 	RaisedFinding
-	// Cause is who raised it, as in FindingsRecorded, and Commit the commit that was judged.
+	// Cause is who raised it, as in FindingsRecorded, and Commit the commit that was judged, in which
+	// its place is.
 	Cause  string       `json:"cause"`
 	Commit string       `json:"commit,omitempty"`
 	Seq    uint64       `json:"seq"`
@@ -359,7 +360,7 @@ func (b *FindingsRecorded) raise(f RaisedFinding) {
 // foundAgain adds an earlier finding, once.
 func (b *FindingsRecorded) foundAgain(id, words string) {
 	if !slices.ContainsFunc(b.Again, func(a FoundAgain) bool { return a.ID == id }) {
-		b.Again = append(b.Again, FoundAgain{id, shortened(words, maxFindingText)})
+		b.Again = append(b.Again, FoundAgain{ID: id, Text: shortened(words, maxFindingText)})
 	}
 }
 

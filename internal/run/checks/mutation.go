@@ -8,6 +8,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,15 +29,17 @@ import (
 // Change is what a task changes.
 type Change struct {
 	Base, Commit string
-	// Waived reports whether a human lets a finding of a check stand.
-	Waived func(place, text string) bool
+	// Known is what checks found in it earlier.
+	Known []rules.TaskFinding
 }
 
 const (
 	// mutationSeed decides which mutants are tried if there are too many.
 	mutationSeed = 1
-	// maxChangedFiles is how many files of a change are looked at.
+	// maxChangedFiles is how many files of a change are looked at, and maxChanged how many bytes they
+	// have at most, before and after it.
 	maxChangedFiles = 1000
+	maxChanged      = 32 << 20
 	// maxDiscarded is how many mutants that cannot be built are discarded for each one to try.
 	maxDiscarded = 5
 	// One run of the command for a mutant may take runFloor, and runFactor times as long as without
@@ -54,18 +57,22 @@ func (j *Job) RunMutations(ctx context.Context, change Change) (rows []rules.Che
 	found []rules.CheckFinding, body signalbox.Hash, err error) {
 	var failed strings.Builder
 	var files []workspace.ChangedFile
+	var known map[point]rules.TaskFinding
 	for _, check := range j.Site.Config.Checks {
 		if !check.IsMutation() {
 			continue
 		}
 		if files == nil {
-			files, err = j.Repo.ChangedFiles(ctx, change.Base, change.Commit, mutation.MaxFile)
+			files, err = j.Repo.ChangedFiles(ctx, change.Base, change.Commit, readLimits(nil))
+			if err == nil {
+				known, err = locate(ctx, j.Repo, change)
+			}
 			if err != nil {
 				return nil, nil, body, err
 			}
 		}
-		m := &mutationCheck{Job: j, check: check, change: change,
-			files: files[:min(len(files), maxChangedFiles)], environment: firstEnvironment(j.Site.Config, check)}
+		m := &mutationCheck{Job: j, check: check, change: change, files: files, known: known,
+			environment: firstEnvironment(j.Site.Config, check)}
 		row, err := m.row(ctx)
 		if err != nil {
 			return nil, nil, body, err
@@ -89,6 +96,66 @@ func (j *Job) RunMutations(ctx context.Context, change Change) (rows []rules.Che
 	return rows, found, body, err
 }
 
+// readLimits returns what is read of a change, the same of the same change.
+func readLimits(wanted func(name string) bool) workspace.ReadLimits {
+	return workspace.ReadLimits{Files: maxChangedFiles, File: mutation.MaxFile, All: maxChanged,
+		Order: mutation.Order(mutationSeed), Wanted: wanted}
+}
+
+// point is what a finding of a check is known by: its place in the commit that is checked, and its
+// text.
+type point struct{ place, text string }
+
+// changer compares commits.
+type changer interface {
+	Has(ctx context.Context, commit string) (bool, error)
+	ChangedFiles(ctx context.Context, from, to string,
+		limits workspace.ReadLimits) ([]workspace.ChangedFile, error)
+}
+
+// locate returns what checks found earlier, by where it is now. It follows each line from the commit
+// in which it was found: an equal line elsewhere in the file is another finding. A line that cannot
+// be followed counts as not moved.
+func locate(ctx context.Context, repo changer, change Change) (map[point]rules.TaskFinding, error) {
+	known := map[point]rules.TaskFinding{}
+	since := map[string][]workspace.ChangedFile{} // what has changed since a commit
+	for _, f := range change.Known {
+		changed, read := since[f.Commit]
+		if !read && f.Commit != "" && f.Commit != change.Commit {
+			here, err := repo.Has(ctx, f.Commit)
+			if err == nil && here {
+				changed, err = repo.ChangedFiles(ctx, f.Commit, change.Commit, readLimits(change.names))
+			}
+			if err != nil {
+				return nil, err
+			}
+			since[f.Commit] = changed
+		}
+		at := point{f.Place, f.Text}
+		name := f.Place[:max(0, strings.LastIndexByte(f.Place, ':'))]
+		line, err := strconv.Atoi(strings.TrimPrefix(f.Place, name+":"))
+		if i := slices.IndexFunc(changed, func(c workspace.ChangedFile) bool {
+			return c.Path == name && !c.Unread
+		}); err == nil && i >= 0 {
+			if line = mutation.Moved(changed[i].Old, changed[i].New, line); line == 0 {
+				continue // it is gone, and with it what was found there
+			}
+			at.place = fmt.Sprintf("%s:%d", name, line)
+		}
+		if known[at].State != rules.FindingWaived {
+			known[at] = f
+		}
+	}
+	return known, nil
+}
+
+// names reports whether an earlier finding is in a file.
+func (c Change) names(file string) bool {
+	return slices.ContainsFunc(c.Known, func(f rules.TaskFinding) bool {
+		return strings.HasPrefix(f.Place, file+":")
+	})
+}
+
 // firstEnvironment returns the environment in which a mutation check runs.
 func firstEnvironment(c *config.Config, check config.Check) checkrun.Environment {
 	for _, e := range environmentsOf(c) {
@@ -106,7 +173,8 @@ type mutationCheck struct {
 	environment checkrun.Environment
 	change      Change
 	files       []workspace.ChangedFile
-	onBase      bool // the tests of the task fail on the base
+	known       map[point]rules.TaskFinding // what checks found earlier
+	onBase      bool                        // the tests of the task fail on the base
 
 	mu      sync.Mutex
 	sandbox *sandbox.Policy // of its programs; mu guards it
@@ -149,7 +217,7 @@ func (m *mutationCheck) row(ctx context.Context) (rules.CheckRow, error) {
 
 // run reports whether the check passes. It tries nothing after the deadline.
 func (m *mutationCheck) run(ctx context.Context, deadline time.Time) (passed bool, err error) {
-	var mutants []mutation.Mutant
+	var changed []mutation.File
 	sources := map[string][]byte{}
 	code := false
 	for _, f := range m.files {
@@ -157,15 +225,15 @@ func (m *mutationCheck) run(ctx context.Context, deadline time.Time) (passed boo
 			continue
 		}
 		sources[f.Path] = f.New
+		changed = append(changed, mutation.File{Path: f.Path, Old: f.Old, New: f.New})
 		// A comment needs no test, but a note about it does no harm.
 		code = code || m.check.FailsOnBase == config.FailsOnBaseNote
-		for _, mutant := range mutation.Find(f.Path, f.Old, f.New) {
-			code = true
-			if !m.change.Waived(m.finding(mutant)) {
-				mutants = append(mutants, mutant)
-			}
-		}
 	}
+	mutants := mutation.FindAll(changed, mutationSeed)
+	code = code || len(mutants) > 0
+	mutants = slices.DeleteFunc(mutants, func(mutant mutation.Mutant) bool {
+		return m.earlier(m.finding(mutant)).State == rules.FindingWaived
+	})
 	passed = true
 	if code && m.check.FailsOnBase != config.FailsOnBaseOff {
 		if passed, err = m.failsOnBase(ctx, deadline); err != nil {
@@ -181,7 +249,7 @@ func (m *mutationCheck) run(ctx context.Context, deadline time.Time) (passed boo
 		}
 		return passed && err == nil, err
 	}
-	few, err := m.try(ctx, deadline, mutation.Sample(mutants, mutationSeed), sources)
+	few, err := m.try(ctx, deadline, mutants, sources)
 	return passed && few, err
 }
 
@@ -189,14 +257,21 @@ func (m *mutationCheck) isTest(name string) bool {
 	return mutation.IsTest(name) || m.check.IsTest(name)
 }
 
+// earlier returns the earlier finding that a finding is, the zero value if it is new.
+func (m *mutationCheck) earlier(f rules.CheckFinding) rules.TaskFinding {
+	place, words := f.AsRecorded()
+	return m.known[point{place, words}]
+}
+
 // finding returns the finding for a mutant that survives.
-func (m *mutationCheck) finding(mutant mutation.Mutant) (place, words string) {
+func (m *mutationCheck) finding(mutant mutation.Mutant) rules.CheckFinding {
 	becomes := "is left out"
 	if mutant.After != "" {
 		becomes = "becomes `" + shortened(mutant.After) + "`"
 	}
-	return fmt.Sprintf("%s:%d", mutant.File, mutant.Line), fmt.Sprintf(
-		"the check %s passes if `%s` %s", m.check.Name, shortened(mutant.Before), becomes)
+	return rules.CheckFinding{Place: fmt.Sprintf("%s:%d", mutant.File, mutant.Line),
+		Text: fmt.Sprintf("the check %s passes if `%s` %s", m.check.Name,
+			shortened(mutant.Before), becomes)}
 }
 
 // maxShownLine is how many bytes of a line a finding shows.
@@ -235,14 +310,16 @@ func (m *mutationCheck) failsOnBase(ctx context.Context, deadline time.Time) (bo
 		}
 		words = "the tests that the task adds or changes pass on the base, without the change"
 	}
-	words = fmt.Sprintf("the check %s: %s", m.check.Name, words)
-	if m.change.Waived("", words) {
-		fmt.Fprintln(&m.report, words+", which was waived")
+	f := rules.CheckFinding{Text: fmt.Sprintf("the check %s: %s", m.check.Name, words)}
+	earlier := m.earlier(f)
+	if earlier.State == rules.FindingWaived {
+		fmt.Fprintln(&m.report, f.Text+", which was waived")
 		return true, nil
 	}
 	blocks := m.check.FailsOnBase == config.FailsOnBaseBlock
-	m.found = append(m.found, rules.CheckFinding{Text: words, Note: !blocks})
-	fmt.Fprintln(&m.report, words)
+	f.Known, f.Note = earlier.ID, !blocks
+	m.found = append(m.found, f)
+	fmt.Fprintln(&m.report, f.Text)
 	return !blocks, nil
 }
 
@@ -251,8 +328,8 @@ func (m *mutationCheck) failsOnBase(ctx context.Context, deadline time.Time) (bo
 func (m *mutationCheck) passesOnBase(ctx context.Context, tests []workspace.ChangedFile,
 	deadline time.Time) (passes bool, unknown string, err error) {
 	for _, f := range tests {
-		if f.Large {
-			return false, fmt.Sprintf("%q is too large", f.Path), nil
+		if f.Unread {
+			return false, fmt.Sprintf("%q is too large, or the change is", f.Path), nil
 		}
 	}
 	m.Show(m.check.Name + ": tests of the task on the base")
@@ -615,9 +692,10 @@ func (t *trial) conclude() (passed bool, err error) {
 		if t.fates[i] != survived {
 			continue
 		}
-		place, words := t.finding(m)
-		t.found = append(t.found, rules.CheckFinding{Place: place, Text: words, Note: passed})
-		fmt.Fprintf(&t.report, "%s: %s\n", place, words)
+		f := t.finding(m)
+		f.Known, f.Note = t.earlier(f).ID, passed
+		t.found = append(t.found, f)
+		fmt.Fprintf(&t.report, "%s: %s\n", f.Place, f.Text)
 	}
 	summary := fmt.Sprintf("survivors: %d of %s (max_survivors: %d)", survivors,
 		text.Count(tried, "mutant"), t.check.MaxSurvivors)

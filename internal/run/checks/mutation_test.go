@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox/internal/config"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/run/mutation"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/testkit/must"
@@ -152,5 +155,67 @@ func TestMutationReport(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		}
+	}
+}
+
+// changes is what differs between two commits, in a fake repository.
+type changes map[string][]workspace.ChangedFile
+
+func (c changes) Has(_ context.Context, commit string) (bool, error) { return c[commit] != nil, nil }
+
+func (c changes) ChangedFiles(_ context.Context, from, to string,
+	limits workspace.ReadLimits) (files []workspace.ChangedFile, err error) {
+	if to != "now" {
+		return nil, errors.New("compared with " + to)
+	}
+	for _, f := range c[from] {
+		if limits.Wanted(f.Path) {
+			files = append(files, f)
+		}
+	}
+	return files, nil
+}
+
+// An earlier finding is followed to where its line is now. What was waived is one line, and not an
+// equal one.
+func TestEarlierFindings(t *testing.T) {
+	repo := changes{"one": {{Path: "a.py", Old: []byte("x += 1\ny\nx += 1\n"),
+		New: []byte("new\nx += 1\ny\nx += 1\n")}, {Path: "large.py", Unread: true},
+		{Path: "gone.py", Old: []byte("x += 1\n")}, {Path: "other.py", Old: []byte("x\n")}}}
+	finding := func(id, commit, place string, state rules.FindingState) rules.TaskFinding {
+		return rules.TaskFinding{RaisedFinding: rules.RaisedFinding{ID: id, Place: place, Text: "x"},
+			Commit: commit, State: state}
+	}
+	known, err := locate(t.Context(), repo, Change{Commit: "now", Known: []rules.TaskFinding{
+		finding("F1", "one", "a.py:3", rules.FindingWaived),
+		finding("F2", "one", "a.py:1", rules.FindingOpen),
+		finding("F3", "one", "large.py:7", rules.FindingOpen),
+		finding("F4", "one", "gone.py:1", rules.FindingOpen),
+		finding("F5", "lost", "a.py:9", rules.FindingOpen),
+		finding("F6", "now", "a.py:4", rules.FindingOpen), // as F1, which was waived
+		finding("F7", "one", "", rules.FindingNote)}})
+	must.Succeed(t, err)
+	got := map[string]string{}
+	for at, f := range known {
+		got[at.place] = f.ID
+	}
+	want := map[string]string{"a.py:4": "F1", "a.py:2": "F2", "large.py:7": "F3", "a.py:9": "F5",
+		"": "F7"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	m := &mutationCheck{check: config.Check{Name: "bite"}}
+	mutants := mutation.Find("a.py", nil, []byte("x += 1\nx += 1\n"))
+	m.known = map[point]rules.TaskFinding{}
+	place, words := m.finding(mutants[0]).AsRecorded()
+	m.known[point{place, words}] = finding("F1", "now", place, rules.FindingWaived)
+	ids := 0
+	for _, mutant := range mutants {
+		if m.earlier(m.finding(mutant)).ID == "F1" {
+			ids++
+		}
+	}
+	if ids != 1 {
+		t.Errorf("%d mutants are F1", ids)
 	}
 }

@@ -111,7 +111,7 @@ func (r *checksRun) mutate(ctx context.Context, job *checks.Job,
 		return nil
 	}
 	rows, found, body, err := job.RunMutations(ctx, checks.Change{Base: command.Base,
-		Commit: command.Commit, Waived: r.workItem().Task.WaivesCheck})
+		Commit: command.Commit, Known: r.workItem().Task.CheckFindings()})
 	if err != nil {
 		return err
 	}

@@ -6,16 +6,26 @@ import (
 	"sort"
 )
 
-// differing reports of each line whether it is not one of the old lines. Lines that are once in
-// both are compared first, and then those around them.
-func differing(old, lines [][]byte) []bool {
-	differs := slices.Repeat([]bool{true}, len(lines))
+// Moved returns which line of a file is the given line of its old version, both from 1; 0 if it is
+// not there.
+func Moved(old, source []byte, line int) int {
+	if bytes.Equal(old, source) {
+		return line
+	}
+	return slices.Index(origins(bytes.SplitAfter(old, []byte("\n")),
+		bytes.SplitAfter(source, []byte("\n"))), line-1) + 1
+}
+
+// origins returns which of the old lines each line is, from 0, and -1 for new lines. Lines that are
+// once in both are compared first, and then those around them.
+func origins(old, lines [][]byte) []int {
+	origin := slices.Repeat([]int{-1}, len(lines))
 	taken := make([]bool, len(old))
 	// take compares lines, from two that face each other, in one direction.
 	take := func(o, n, step int) {
-		for o >= 0 && n >= 0 && o < len(old) && n < len(lines) && !taken[o] && differs[n] &&
+		for o >= 0 && n >= 0 && o < len(old) && n < len(lines) && !taken[o] && origin[n] < 0 &&
 			bytes.Equal(old[o], lines[n]) {
-			taken[o], differs[n] = true, false
+			taken[o], origin[n] = true, o
 			o, n = o+step, n+step
 		}
 	}
@@ -25,7 +35,7 @@ func differing(old, lines [][]byte) []bool {
 		take(at.old, at.new, -1)
 		take(at.old+1, at.new+1, 1)
 	}
-	return differs
+	return origin
 }
 
 // anchor is a line that is once in the old file and once in the new one.

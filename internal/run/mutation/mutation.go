@@ -43,8 +43,9 @@ func (m Mutant) Apply(source []byte) []byte {
 const (
 	maxLine = 500
 	maxEdit = 2000
-	// maxMutants is how many mutants of a file are found.
+	// maxMutants is how many mutants of a file are found, and maxAll how many of all files.
 	maxMutants = 5000
+	maxAll     = 4 * maxMutants
 )
 
 // MaxFile is the size up to which files are changed. What is larger was not written by hand.
@@ -58,15 +59,47 @@ func Find(file string, old, source []byte) []Mutant {
 		return nil
 	}
 	lines := newLines(source)
-	differs := differing(bytes.SplitAfter(old, []byte("\n")), lines.text)
+	origin := origins(bytes.SplitAfter(old, []byte("\n")), lines.text)
 	wanted := func(offset int) bool {
 		line := lines.number(offset) - 1
-		return differs[line] && len(lines.text[line]) <= maxLine
+		return origin[line] < 0 && len(lines.text[line]) <= maxLine
 	}
 	if path.Ext(file) == ".go" {
 		return findGo(file, source, wanted)
 	}
 	return findTokens(file, source, lines, languageOf(file, source), wanted)
+}
+
+// File is a changed file. Old is nil for a new one.
+type File struct {
+	Path     string
+	Old, New []byte
+}
+
+// FindAll returns the mutants of all files in the order in which they are tried; see Find and
+// Sample. If there are too many, it has those of the files that come first in Order.
+func FindAll(files []File, seed int) (found []Mutant) {
+	order := Order(seed)
+	for _, f := range slices.SortedFunc(slices.Values(files),
+		func(a, b File) int { return order(a.Path, b.Path) }) {
+		mutants := Find(f.Path, f.Old, f.New)
+		if found = append(found, mutants[:min(len(mutants), maxAll-len(found))]...); len(found) == maxAll {
+			break
+		}
+	}
+	return Sample(found, seed)
+}
+
+// Order returns the order in which files are looked at. It depends on nothing but their names and
+// the seed, and has no preference for any folder.
+func Order(seed int) func(a, b string) int {
+	rank := func(file string) []byte {
+		sum := sha256.Sum256([]byte(strconv.Itoa(seed) + "\x00" + file))
+		return sum[:]
+	}
+	return func(a, b string) int {
+		return cmp.Or(bytes.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	}
 }
 
 // IsCode reports whether a file has code that Find can change.

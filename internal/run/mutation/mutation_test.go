@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -285,9 +286,12 @@ func TestDiffering(t *testing.T) {
 		}
 		old, source := lines("old"), lines("new")
 		var kept [][]byte
-		for i, differs := range differing(old, source) {
-			if !differs {
+		for i, from := range origins(old, source) {
+			if from >= 0 {
 				kept = append(kept, source[i])
+				if !bytes.Equal(old[from], source[i]) {
+					t.Fatalf("%q is not %q", source[i], old[from])
+				}
 			}
 		}
 		left := old
@@ -298,10 +302,63 @@ func TestDiffering(t *testing.T) {
 			}
 			left = left[i+1:]
 		}
-		if slices.Contains(differing(source, source), true) {
+		if slices.Contains(origins(source, source), -1) {
 			t.Fatalf("%q differs from itself", source)
 		}
 	})
+}
+
+func TestMoved(t *testing.T) {
+	old := []byte("a\nsame\nb\nsame\nc\n")
+	for _, tt := range []struct {
+		source string
+		want   []int // where the lines of old are
+	}{
+		{string(old), []int{1, 2, 3, 4, 5}}, {"", []int{0, 0, 0, 0, 0}},
+		{"x\nx\na\nsame\nb\nsame\nc\n", []int{3, 4, 5, 6, 7}},
+		{"a\nsame\nb\nx\nsame\nc\n", []int{1, 2, 3, 5, 6}},
+		{"a\nb\nsame\nc\n", []int{1, 0, 2, 3, 4}},
+		{"same\nc\na\nsame\nb\nsame\nx\n", []int{3, 4, 5, 6, 0}},
+		{"a\nsame\nsame\nb\nsame\nc\n", []int{1, 2, 4, 5, 6}},
+	} {
+		for i, want := range tt.want {
+			if got := Moved(old, []byte(tt.source), i+1); got != want {
+				t.Errorf("%q: line %d is line %d, want %d", tt.source, i+1, got, want)
+			}
+		}
+	}
+}
+
+// Of many mutants in many files, the seed alone decides which are found.
+func TestFindAll(t *testing.T) {
+	var files []File
+	for i := range 10 {
+		files = append(files, File{fmt.Sprintf("%d.py", i), nil,
+			[]byte(strings.Repeat("x += 1\n", maxMutants))})
+	}
+	names := func(seed int) string {
+		found := map[string]bool{}
+		all := FindAll(files, seed)
+		for _, m := range all {
+			found[m.File] = true
+		}
+		if len(all) != maxAll {
+			t.Errorf("%d mutants", len(all))
+		}
+		return strings.Join(slices.Sorted(maps.Keys(found)), " ")
+	}
+	first := names(1)
+	slices.Reverse(files)
+	if again := names(1); again != first {
+		t.Errorf("the order of the files decides: %s, %s", first, again)
+	}
+	if other := names(2); other == first {
+		t.Errorf("the seed decides nothing: %s", other)
+	}
+	some := []File{{"a.py", []byte("x += 1\n"), []byte("x += 1\nx += 2\n")}}
+	if diff := cmp.Diff(Sample(Find("a.py", some[0].Old, some[0].New), 1), FindAll(some, 1)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 func FuzzMutants(f *testing.F) {

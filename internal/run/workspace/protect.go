@@ -194,16 +194,27 @@ func (r *edits) ChangedTexts(ctx context.Context, from, to string,
 type ChangedFile struct {
 	Path string
 	// Old and New are its contents in the first commit and in the second. They are nil where it is
-	// not a file, or is too large.
+	// not a file, and if it was not read.
 	Old, New []byte
-	// Large means that the old or the new content is too large.
-	Large bool
+	// Unread means that it is too large, or that others took all that may be read.
+	Unread bool
 }
 
-// ChangedFiles returns the files that differ between two commits. Contents larger than limit bytes
-// are left out, and so is a file that was only moved, at its new place.
+// ReadLimits is what ChangedFiles reads at most.
+type ReadLimits struct {
+	// Files is how many files, File how many bytes of one content, and All of all contents.
+	Files     int
+	File, All int64
+	// Order compares files: the first ones are read. It is a total order.
+	Order func(a, b string) int
+	// Wanted reports whether a file matters; nil if all do.
+	Wanted func(name string) bool
+}
+
+// ChangedFiles returns the files that differ between two commits, by path. A file that was only
+// moved is left out at its new place.
 func (r *edits) ChangedFiles(ctx context.Context, from, to string,
-	limit int64) (files []ChangedFile, err error) {
+	limits ReadLimits) (files []ChangedFile, err error) {
 	changes, err := r.compareTrees(ctx, from, to)
 	if err != nil {
 		return nil, err
@@ -211,44 +222,63 @@ func (r *edits) ChangedFiles(ctx context.Context, from, to string,
 	isFile := func(v version) bool {
 		return v.hash != "" && v.mode != modeSubmodule && v.mode != modeLink
 	}
-	var objects strings.Builder
-	var hashes []string
 	moved := map[string]bool{}
 	for _, d := range changes {
-		for _, v := range []version{d.from, d.to} {
-			if isFile(v) {
-				objects.WriteString(v.hash + " .\n")
-				hashes = append(hashes, v.hash)
-			}
-		}
 		if isFile(d.from) {
 			moved[d.from.hash] = true
 		}
 	}
-	large, err := r.largeBlobs(ctx, objects.String(), limit)
+	changes = slices.DeleteFunc(changes, func(d *difference) bool {
+		return !isFile(d.from) && !isFile(d.to) || isFile(d.to) && moved[d.to.hash] ||
+			limits.Wanted != nil && !limits.Wanted(d.path)
+	})
+	var objects strings.Builder
+	for _, d := range changes {
+		for _, v := range []version{d.from, d.to} {
+			if isFile(v) {
+				objects.WriteString(v.hash + " .\n")
+			}
+		}
+	}
+	blobs, err := r.largeBlobs(ctx, objects.String(), -1)
 	if err != nil {
 		return nil, err
 	}
-	tooLarge := map[string]bool{}
-	for _, blob := range large {
-		tooLarge[blob.hash] = true
+	sizes := map[string]int64{}
+	for _, b := range blobs {
+		sizes[b.hash] = b.size
 	}
-	contents, err := r.readBlobs(ctx, "",
-		slices.DeleteFunc(hashes, func(hash string) bool { return tooLarge[hash] }))
+	var hashes []string
+	unread, read := map[string]bool{}, 0
+	for _, d := range slices.SortedFunc(slices.Values(changes), func(a, b *difference) int {
+		return limits.Order(a.path, b.path)
+	}) {
+		size := sizes[d.from.hash] + sizes[d.to.hash]
+		if read == limits.Files || size > limits.All || sizes[d.from.hash] > limits.File ||
+			sizes[d.to.hash] > limits.File {
+			unread[d.path] = true
+			continue
+		}
+		read, limits.All = read+1, limits.All-size
+		for _, v := range []version{d.from, d.to} {
+			if isFile(v) {
+				hashes = append(hashes, v.hash)
+			}
+		}
+	}
+	contents, err := r.readBlobs(ctx, "", hashes)
 	if err != nil {
 		return nil, err
 	}
-	read := func(v version) []byte {
-		if !isFile(v) || tooLarge[v.hash] {
+	content := func(d *difference, v version) []byte {
+		if !isFile(v) || unread[d.path] {
 			return nil
 		}
 		return append([]byte{}, contents[v.hash]...)
 	}
 	for _, d := range changes {
-		if (isFile(d.from) || isFile(d.to)) && !(isFile(d.to) && moved[d.to.hash]) {
-			files = append(files, ChangedFile{d.path, read(d.from), read(d.to),
-				tooLarge[d.from.hash] || tooLarge[d.to.hash]})
-		}
+		files = append(files, ChangedFile{d.path, content(d, d.from), content(d, d.to),
+			unread[d.path]})
 	}
 	return files, nil
 }
