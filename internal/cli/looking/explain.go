@@ -65,8 +65,12 @@ Examples:
 }
 
 func (c *StatsCommand) Run(p *cli.Program) error {
-	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
-		st, err := new(history.Reader).Stats(ctx, b.Journal, b.Engine.Tail().Seq)
+	return p.WithLedger(c.BoxFlag, func(ctx context.Context, l *box.Ledger) error {
+		head, err := l.Journal.Head(ctx)
+		if err != nil {
+			return err
+		}
+		st, err := new(history.Reader).Stats(ctx, l.Journal, head)
 		if err != nil {
 			return err
 		}

@@ -66,10 +66,12 @@ const (
 	markEvent
 )
 
-// readAtOnce is how many events are read at once. Two of the same work item that are less than
-// readGap apart are read together, with what is between them.
+// readAtOnce is how many events are read at once, and readsAhead how many times while earlier ones
+// are handled. Two of the same work item that are less than readGap apart are read together, with
+// what is between them.
 const (
-	readAtOnce = 512
+	readAtOnce = 2048
+	readsAhead = 1
 	readGap    = 64
 )
 
@@ -79,16 +81,37 @@ func read[B any](e *signalbox.Event) (b B) {
 	return b
 }
 
+// kindOf returns the kind of a work item that an event plans. It decodes nothing else.
+func kindOf(e *signalbox.Event) rules.Kind {
+	return read[struct {
+		Kind rules.Kind `json:"kind"`
+	}](e).Kind
+}
+
 // batch is events that were read, or why none could be.
 type batch struct {
 	events []signalbox.Event
 	err    error
 }
 
+// readRange reads the events after a sequence, up to another.
+func readRange(ctx context.Context, j inspect.Journal, after, upTo uint64) (b batch) {
+	for after < upTo {
+		events, err := j.Read(ctx, after, int(upTo-after))
+		if err != nil || len(events) == 0 {
+			b.err = err
+			break
+		}
+		b.events = append(b.events, events...)
+		after = events[len(events)-1].Seq
+	}
+	return b
+}
+
 // follow calls add with the events after seq, up to a sequence, and sets seq to the last one. It
-// reads the next events meanwhile: reading takes as long as what is done with them. It holds the
-// lock only while it calls add, so that a slow journal stops nobody who needs no new events. Of
-// several callers that read the same event, one adds it.
+// reads several ranges at the same time, because reading takes longer than what is done with them.
+// It holds the lock only while it calls add, so that a slow journal stops nobody who needs no new
+// events. Of several callers that read the same event, one adds it.
 func (r *Reader) follow(ctx context.Context, j inspect.Journal, seq *uint64, upTo uint64,
 	add func(*signalbox.Event)) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -96,23 +119,21 @@ func (r *Reader) follow(ctx context.Context, j inspect.Journal, seq *uint64, upT
 	r.mu.Lock()
 	after := *seq
 	r.mu.Unlock()
-	batches := make(chan batch, 2)
+	queue := make(chan chan batch, readsAhead)
 	go func() {
-		defer close(batches)
-		for after < upTo {
-			events, err := j.Read(ctx, after, int(min(upTo-after, readAtOnce)))
+		defer close(queue)
+		for from := after; from < upTo; from += readAtOnce {
+			one := make(chan batch, 1)
 			select {
-			case batches <- batch{events, err}:
+			case queue <- one:
 			case <-ctx.Done():
 				return
 			}
-			if err != nil || len(events) == 0 {
-				return
-			}
-			after = events[len(events)-1].Seq
+			go func() { one <- readRange(ctx, j, from, min(from+readAtOnce, upTo)) }()
 		}
 	}()
-	for b := range batches {
+	for one := range queue {
+		b := <-one
 		if b.err != nil {
 			return b.err
 		}
@@ -164,7 +185,7 @@ func (r *Reader) add(e *signalbox.Event) {
 			r.mark(e, markOffered)
 		}
 	case rules.TypeTaskPlanned:
-		if k := read[rules.TaskPlanned](e).Kind; k == rules.KindBaseline ||
+		if k := kindOf(e); k == rules.KindBaseline ||
 			k == rules.KindRemediation {
 			r.keep(e)
 		}
@@ -272,6 +293,13 @@ func (r *Reader) Explain(ctx context.Context, j inspect.Journal, work string, up
 // Of explains a work item of an open box.
 func (r *Reader) Of(ctx context.Context, b *box.Box, w *rules.Work,
 	now time.Time) (*Explanation, error) {
+	if past := w.Tenures(); w.Phase == signalbox.PhaseCompleted && len(past) > 0 {
+		// most work is done when its last session ends, and what comes later need not be read
+		x, err := r.Explain(ctx, b.Journal, w.ID, past[len(past)-1].End, now)
+		if err != nil || x.Done {
+			return x, err
+		}
+	}
 	x, err := r.Explain(ctx, b.Journal, w.ID, b.Engine.Tail().Seq, now)
 	if err != nil || x.Done || w.Task == nil {
 		return x, err

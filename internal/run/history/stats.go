@@ -70,10 +70,16 @@ type learned struct {
 	rows  map[who]*learnedRow
 	tasks map[string]*learnedTask
 	open  map[uint64]*learnedSession
+	// spent is the last report of what each turn at work has used. The end of the turn has all of it,
+	// so that most are never decoded.
+	spent map[turnAt]signalbox.Event
 	// finished are the completed tasks, in the order of their completion.
 	finished  []sample
 	planTasks int
 }
+
+// turnAt names the turn at work: a session has one on each work item that it holds.
+type turnAt struct{ session, work string }
 
 type learnedRow struct {
 	AgentStats
@@ -144,13 +150,39 @@ func (l *learned) row(of who) *learnedRow {
 func (l *learned) add(e *signalbox.Event) {
 	if l.rows == nil {
 		l.rows, l.tasks = map[who]*learnedRow{}, map[string]*learnedTask{}
-		l.open = map[uint64]*learnedSession{}
+		l.open, l.spent = map[uint64]*learnedSession{}, map[turnAt]signalbox.Event{}
 	}
+	turn := turnAt{e.Session, e.Work}
+	if e.Type == rules.TypeAgentSpent {
+		l.spent[turn] = *e
+		return
+	}
+	if before, reported := l.spent[turn]; reported {
+		switch e.Type {
+		case rules.TypeAgentTurnEnded:
+			delete(l.spent, turn)
+		case rules.TypeAgentStarted, rules.TypeLeaseReleased, rules.TypeLeaseExpired:
+			delete(l.spent, turn)
+			l.report(&before)
+		}
+	}
+	l.handle(e)
+}
+
+// report adds what a turn has used so far.
+func (l *learned) report(e *signalbox.Event) {
+	if metered, more, _ := l.meter.Add(e); metered != nil {
+		l.use(e, metered, more, 0)
+	}
+}
+
+// handle adds everything but what turns report while they are at work.
+func (l *learned) handle(e *signalbox.Event) {
 	metered, more, turns := l.meter.Add(e)
 	completed := false
 	switch e.Type {
 	case rules.TypeTaskPlanned:
-		kind := read[rules.TaskPlanned](e).Kind
+		kind := kindOf(e)
 		if l.task(e.Work).kind = kind; kind == rules.KindTask {
 			l.planTasks++
 		}
@@ -161,12 +193,15 @@ func (l *learned) add(e *signalbox.Event) {
 		if metered != nil {
 			l.end(e, metered.Epoch, e.Type == rules.TypeLeaseReleased)
 		}
-	case rules.TypeAgentStarted, rules.TypeAgentSpent, rules.TypeAgentTurnEnded:
+	case rules.TypeAgentStarted, rules.TypeAgentTurnEnded:
 		if metered != nil {
 			l.use(e, metered, more, turns)
 		}
 	case rules.TypeSignalHeard:
-		b := read[rules.SignalHeard](e)
+		b := read[struct {
+			Epoch  uint64 `json:"epoch"`
+			Signal string `json:"signal"`
+		}](e)
 		if s := l.open[b.Epoch]; s != nil {
 			s.verdict = b.Signal
 		}
@@ -343,6 +378,10 @@ func (r *Reader) Stats(ctx context.Context, j inspect.Journal, upTo uint64) (*St
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, e := range l.spent {
+		l.report(&e)
+	}
+	clear(l.spent)
 	st := &Stats{Events: l.seq, Tasks: l.planTasks, Completed: len(l.finished),
 		Agents: []AgentStats{}, Next: estimate(l.finished)}
 	rows := map[who]*AgentStats{}

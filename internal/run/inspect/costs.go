@@ -104,7 +104,10 @@ func (m *Meter) Add(e *signalbox.Event) (s *MeteredSession, more Usage, turns in
 		if m.sessions == nil {
 			m.sessions = map[uint64]*MeteredSession{}
 		}
-		s = &MeteredSession{Work: e.Work, Role: read[rules.LeaseGranted](e).Role, Epoch: e.Seq}
+		b := read[struct {
+			Role signalbox.Role `json:"role"`
+		}](e)
+		s = &MeteredSession{Work: e.Work, Role: b.Role, Epoch: e.Seq}
 		m.sessions[e.Seq] = s
 	case rules.TypeLeaseReleased, rules.TypeLeaseExpired:
 		epoch := read[rules.LeaseReleased](e).Epoch
@@ -121,13 +124,21 @@ func (m *Meter) Add(e *signalbox.Event) (s *MeteredSession, more Usage, turns in
 			more = s.spend(b.Spent, b.Estimated)
 		}
 	case rules.TypeAgentTurnEnded:
-		b := read[rules.AgentTurnEnded](e)
+		b := read[meteredEnd](e)
 		if s = m.sessions[b.Epoch]; s != nil {
 			more = s.spend(b.Spent, b.Estimated)
 			s.running, s.Model = Usage{}, b.Model
 		}
 	}
 	return s, more, turns
+}
+
+// meteredEnd is what a Meter needs of AgentTurnEnded. Decoding the rest takes most of the time.
+type meteredEnd struct {
+	Epoch     uint64      `json:"epoch"`
+	Spent     rules.Spent `json:"spent"`
+	Estimated bool        `json:"estimated"`
+	Model     string      `json:"model"`
 }
 
 // spend returns what a turn has used since its last report.
