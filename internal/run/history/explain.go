@@ -191,6 +191,7 @@ type fold struct {
 	delivered string // the commit
 	round     int
 	because   string
+	authors   []rules.AgentModel
 	session   *open
 	threads   map[string]rules.Thread
 }
@@ -424,6 +425,14 @@ func (f *fold) limited(role signalbox.Role) (w wait, limited bool) {
 	for _, r := range f.box.policy.Agents {
 		if r.Role == role && (r.Expert == "" || r.Expert == f.task.Expert) {
 			agents = r.Agents
+			if !r.Named && f.task.Kind == rules.KindTask &&
+				(role == signalbox.RoleCritic || role == signalbox.RoleAuditor) {
+				agents = slices.DeleteFunc(slices.Clone(agents), f.isDependent)
+				if len(agents) == 0 && len(r.Agents) > 0 {
+					return wait{part: WaitHuman, what: "an agent for the " + inWords(role) +
+						" of another " + string(f.box.policy.Independence) + " than its author"}, true
+				}
+			}
 		}
 	}
 	for i, name := range agents {
@@ -436,6 +445,19 @@ func (f *fold) limited(role signalbox.Role) (w wait, limited bool) {
 		}
 	}
 	return w, len(agents) > 0
+}
+
+// isDependent reports whether an agent is, by its settings, not independent of an author.
+func (f *fold) isDependent(agent string) bool {
+	m := rules.AgentModel{Agent: agent}
+	for _, a := range f.box.policy.AgentSettings {
+		if a.Agent == agent {
+			m.Vendor, m.Model = a.Vendor, a.Model
+		}
+	}
+	i := f.box.policy.Independence
+	return i != rules.IndependenceNone && slices.ContainsFunc(f.authors,
+		func(author rules.AgentModel) bool { return !i.Between(m, author) })
 }
 
 func inWords(role signalbox.Role) string {
@@ -629,7 +651,12 @@ func (f *fold) ofSession(e *signalbox.Event) {
 	case rules.TypeFindingsRecorded:
 		s.found(read[rules.FindingsRecorded](e))
 	case rules.TypeAgentTurnEnded:
-		f.addCache(e)
+		b := read[rules.AgentTurnEnded](e)
+		f.addCache(b.Thread)
+		if b.Wrote {
+			f.authors = append(f.authors,
+				rules.AgentModel{Agent: s.Agent(), Vendor: b.Vendor, Model: b.Model})
+		}
 	case rules.TypeLeaseReleased, rules.TypeLeaseExpired:
 		f.end(e)
 	}
@@ -652,8 +679,7 @@ func (s *open) found(b rules.FindingsRecorded) {
 }
 
 // addCache adds what a turn read from a cache. Only programs that report a thread say so.
-func (f *fold) addCache(e *signalbox.Event) {
-	now := read[rules.AgentTurnEnded](e).Thread
+func (f *fold) addCache(now *rules.Thread) {
 	if now == nil {
 		return
 	}

@@ -265,3 +265,93 @@ func TestSlowJournal(t *testing.T) {
 		t.Errorf("the journal was slow %d times", n)
 	}
 }
+
+// parallelJournal is a long log of which nothing is returned before two ranges are asked for. It
+// notes the last event that it returns.
+type parallelJournal struct {
+	events
+	asked atomic.Int32
+	both  chan struct{}
+	last  atomic.Uint64
+}
+
+func (j *parallelJournal) Read(ctx context.Context, after uint64,
+	limit int) ([]signalbox.Event, error) {
+	if j.asked.Add(1) == 2 {
+		close(j.both)
+	}
+	<-j.both
+	list, err := j.events.Read(ctx, after, limit)
+	if len(list) > 0 {
+		j.last.Store(max(j.last.Load(), list[len(list)-1].Seq))
+	}
+	return list, err
+}
+
+// TestLongLog: ranges are read at the same time, and nothing is read after the work is done.
+func TestLongLog(t *testing.T) {
+	p := begin(t, nil, task("T1"), task("T2"))
+	p.check("B-1", true)
+	p.begins(signalbox.RoleDeveloper, "T1")
+	p.after(time.Minute).say("T1", "ready_for_review", 1_000_000, rules.SignalFields{})
+	p.check("T1", true)
+	p.begins(signalbox.RoleCritic, "T1")
+	p.say("T1", "review_passed", 100_000, rules.SignalFields{})
+	p.begins(signalbox.RoleAuditor, "T1")
+	p.say("T1", "audit_passed", 100_000, rules.SignalFields{})
+	p.merge("T1")
+	done := uint64(len(p.log))
+	for n := done + 1; n <= done+2*readAtOnce; n++ {
+		p.log = append(p.log, signalbox.Event{Seq: n, Time: p.now, Type: "Other", Data: []byte("{}")})
+	}
+	whole := uint64(len(p.log))
+	j := &parallelJournal{events: p.log, both: make(chan struct{})}
+	_, err := new(Reader).Stats(t.Context(), j, whole)
+	must.Succeed(t, err)
+	j.last.Store(0)
+	w, _ := p.s.Work("T1")
+	x, err := new(Reader).explainWork(t.Context(), j, w, whole, p.now)
+	must.Succeed(t, err)
+	if diff := cmp.Diff(p.explain("T1"), x); diff != "" || j.last.Load() != done {
+		t.Errorf("read up to event %d, not %d (-want +got):\n%s", j.last.Load(), done, diff)
+	}
+	w, _ = p.s.Work("T2")
+	x, err = new(Reader).explainWork(t.Context(), j, w, whole, p.now)
+	must.Succeed(t, err)
+	if x.Done || j.last.Load() != whole {
+		t.Errorf("read up to event %d, not %d: %+v", j.last.Load(), whole, x)
+	}
+}
+
+// TestWaitsForAnIndependentAgent: work that no agent may judge waits for the human, and an order to
+// retry it is told.
+func TestWaitsForAnIndependentAgent(t *testing.T) {
+	p := begin(t, func(policy *rules.Policy) {
+		policy.Independence = rules.IndependenceVendor
+		for _, name := range []string{"claude", "codex"} {
+			policy.AgentSettings = append(policy.AgentSettings, rules.AgentSettings{Agent: name,
+				Settings: signalbox.Hash{name[1]}, Vendor: "anthropic"})
+		}
+		for i := range policy.Agents {
+			policy.Agents[i].Named = policy.Agents[i].Role == signalbox.RoleAuditor
+		}
+	}, task("T1"))
+	p.check("B-1", true)
+	p.begins(signalbox.RoleDeveloper, "T1")
+	a := p.held["T1"]
+	turn := turnOf(1_000_000, "claude")
+	turn.Vendor = "anthropic"
+	p.must(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: "ready_for_review",
+		Named: "T1", Turn: turn})
+	p.check("T1", true)
+	p.must(rules.Order{What: rules.OrderRetry, Work: "T1", Actor: "ann"})
+	p.after(time.Minute)
+	x := p.explain("T1")
+	if last := x.Steps[len(x.Steps)-1]; last.InWords() !=
+		"waited for you: an agent for the critic of another vendor than its author" {
+		t.Errorf("%+v", last)
+	}
+	if len(x.Events) != 1 || x.Events[0].Text != "retried by ann" {
+		t.Errorf("%+v", x.Events)
+	}
+}

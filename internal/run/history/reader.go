@@ -293,14 +293,7 @@ func (r *Reader) Explain(ctx context.Context, j inspect.Journal, work string, up
 // Of explains a work item of an open box.
 func (r *Reader) Of(ctx context.Context, b *box.Box, w *rules.Work,
 	now time.Time) (*Explanation, error) {
-	if past := w.Tenures(); w.Phase == signalbox.PhaseCompleted && len(past) > 0 {
-		// most work is done when its last session ends, and what comes later need not be read
-		x, err := r.Explain(ctx, b.Journal, w.ID, past[len(past)-1].End, now)
-		if err != nil || x.Done {
-			return x, err
-		}
-	}
-	x, err := r.Explain(ctx, b.Journal, w.ID, b.Engine.Tail().Seq, now)
+	x, err := r.explainWork(ctx, b.Journal, w, b.Engine.Tail().Seq, now)
 	if err != nil || x.Done || w.Task == nil {
 		return x, err
 	}
@@ -308,6 +301,19 @@ func (r *Reader) Of(ctx context.Context, b *box.Box, w *rules.Work,
 		b.Engine.View(func(s *rules.State) { x.Now = s.Reason(w) })
 	}
 	return x, nil
+}
+
+// explainWork is Explain for work in a known state. Most work is done when its last session ends:
+// then what comes later is not read.
+func (r *Reader) explainWork(ctx context.Context, j inspect.Journal, w *rules.Work, upTo uint64,
+	now time.Time) (*Explanation, error) {
+	if past := w.Tenures(); w.Phase == signalbox.PhaseCompleted && len(past) > 0 {
+		x, err := r.Explain(ctx, j, w.ID, past[len(past)-1].End, now)
+		if err != nil || x.Done {
+			return x, err
+		}
+	}
+	return r.Explain(ctx, j, w.ID, upTo, now)
 }
 
 // mark applies an event that does not belong to the task.
