@@ -50,7 +50,8 @@ func (c ReportChecks) raiseChecks(h report, failed []string) {
 // notes returns what the checks found in work that they pass.
 func (c ReportChecks) notes() (said []SaidFinding) {
 	for _, f := range c.Findings {
-		said = append(said, SaidFinding{Place: f.Place, Text: f.Text, Says: SaidNote})
+		said = append(said, SaidFinding{ID: f.Known, Place: f.Place, Text: f.Text,
+			Says: SaidNote})
 	}
 	return said
 }

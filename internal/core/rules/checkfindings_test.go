@@ -46,9 +46,14 @@ func TestFindingsOfChecks(t *testing.T) {
 	}
 	b.bite(3, false, survivor(1, "a")) // it is back
 	b.wantFindings("F1 open", "F2 resolved", "F3 note", "F4 resolved")
-	b.bite(4, true, survivor(9, "d"))
+	moved := survivor(5, "a")
+	moved.Known = "F1" // it does not send the work back any more
+	b.bite(4, true, survivor(9, "d"), moved)
 	b.wantFindings("F1 resolved", "F2 resolved", "F3 note", "F4 resolved", "F5 note")
 	b.wantPhase("t1", signalbox.PhaseReadyForReview)
+	if f := b.work("t1").Task.Raised[4]; f.Commit != sha("c4") {
+		t.Errorf("%s is about %q", f.ID, f.Commit)
+	}
 }
 
 // A check that fails and explains nothing is a finding itself, beside what another one found.

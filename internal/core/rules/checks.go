@@ -96,13 +96,13 @@ func (c ReportChecks) judge(h report) {
 	case c.Change != (signalbox.Hash{}) && c.Change == h.w.Task.Rejected && !h.w.Task.Disputing:
 		h.repeated()
 	default:
+		w, task := *h.w, *h.w.Task
+		task.Commit, task.Steering, task.EditsPlan = c.Commit, c.Steering, c.EditsPlan
+		w.Task, h.w = &task, &w
 		h.Fields.Findings = c.notes()
 		h = h.resolve(ReworkChecks, ReworkChecks, ReworkMerge)
 		h.move(signalbox.PhaseReadyForReview)
-		task := *h.w.Task
-		task.Commit, task.Steering, task.EditsPlan = c.Commit, c.Steering, c.EditsPlan
 		h.w = withPhase(h.w, signalbox.PhaseReadyForReview)
-		h.w.Task = &task
 		h.skipGates()
 	}
 }
