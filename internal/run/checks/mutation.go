@@ -135,7 +135,7 @@ func locate(ctx context.Context, repo changer, change Change) (map[point]rules.T
 		name := f.Place[:max(0, strings.LastIndexByte(f.Place, ':'))]
 		line, err := strconv.Atoi(strings.TrimPrefix(f.Place, name+":"))
 		if i := slices.IndexFunc(changed, func(c workspace.ChangedFile) bool {
-			return c.Path == name && !c.Unread
+			return c.Path == name
 		}); err == nil && i >= 0 {
 			if line = mutation.Moved(changed[i].Old, changed[i].New, line); line == 0 {
 				continue // it is gone, and with it what was found there

@@ -136,11 +136,12 @@ func TestFieldsAtColumn0(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	for text, want := range map[string][]Place{
-		"a.go:12":                                      {{"a.go", 12, 12}},
-		"`./b.go`":                                     {{"b.go", 0, 0}},
-		"a.go:10-40 and (c.txt:3:7)":                   {{"a.go", 10, 40}, {"c.txt", 3, 3}},
-		"a.go#L12-L14, internal\\win.go:3":             {{"a.go", 12, 14}, {"internal/win.go", 3, 3}},
-		"src/app/[id]/page.tsx:10":                     {{"src/app/[id]/page.tsx", 10, 10}},
+		"a.go:12":                          {{"a.go", 12, 12}},
+		"a.go:12-3":                        {{"a.go", 12, 12}},
+		"`./b.go`":                         {{"b.go", 0, 0}},
+		"a.go:10-40 and (c.txt:3:7)":       {{"a.go", 10, 40}, {"c.txt", 3, 3}},
+		"a.go#L12-L14, internal\\win.go:3": {{"a.go", 12, 14}, {"internal/win.go", 3, 3}},
+		"src/app/[id]/page.tsx:10":         {{"src/app/[id]/page.tsx", 10, 10}},
 		"Makefile:3: e.g. https://x.org/a.go 1:2 3.14": {{"Makefile", 3, 3}},
 	} {
 		if diff := cmp.Diff(want, Places(text)); diff != "" {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"strings"
 	"sync/atomic"
@@ -353,5 +354,112 @@ func TestWaitsForAnIndependentAgent(t *testing.T) {
 	}
 	if len(x.Events) != 1 || x.Events[0].Text != "retried by ann" {
 		t.Errorf("%+v", x.Events)
+	}
+}
+
+// event is an event as the fold reads it.
+func event(t *testing.T, kind, work string, data any) *signalbox.Event {
+	t.Helper()
+	encoded, err := json.Marshal(data)
+	must.Succeed(t, err)
+	return &signalbox.Event{Type: kind, Work: work, Data: encoded}
+}
+
+// TestCache adds up what turns of a program read from its cache, also if it begins a new count.
+func TestCache(t *testing.T) {
+	f := newFold("T1")
+	for _, now := range []*rules.Thread{nil, {ID: "a", Input: 100, Cached: 40},
+		{ID: "a", Input: 150, Cached: 70}, {ID: "a", Input: 200, Cached: 10},
+		{ID: "b", Input: 7, Cached: 5}} {
+		f.addCache(now)
+	}
+	if got := *f.x.Cache; got != (Cache{4, 357, 85}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestTokenWindow: work waits until the token window ends, which is earlier after a clock that was
+// ahead is corrected.
+func TestTokenWindow(t *testing.T) {
+	p := begin(t, func(policy *rules.Policy) {
+		policy.Window = rules.TokenWindow{Tokens: 50_000, Every: time.Hour}
+	}, task("T1"))
+	p.check("B-1", true)
+	p.begins(signalbox.RoleDeveloper, "T1")
+	p.say("T1", "ready_for_review", 1_000_000, rules.SignalFields{})
+	p.check("T1", true)
+	wantWait := func(want Part) {
+		t.Helper()
+		steps := p.explain("T1").Steps
+		if last := steps[len(steps)-1]; last.Part != want {
+			t.Errorf("%+v, want %s", last, want)
+		}
+	}
+	p.after(30 * time.Minute)
+	wantWait(WaitLimit)
+	p.must(rules.Order{What: rules.OrderPause, Actor: "ann"})
+	p.must(rules.Order{What: rules.OrderResume, Actor: "ann"})
+	p.must(rules.CorrectClock{To: p.now.Add(-10 * time.Minute), Reason: "ahead", Actor: "op"})
+	p.now = p.now.Add(15 * time.Minute)
+	wantWait(WaitLimit)
+	p.after(10 * time.Minute)
+	wantWait(WaitMachine)
+}
+
+// TestLimits: of agents that all are down, the one that is back first is named. One that is down in
+// one role only stops nothing, and an order to continue the run lifts pauses of roles.
+func TestLimits(t *testing.T) {
+	p := begin(t, nil, task("T1"))
+	p.check("B-1", true)
+	for _, pause := range []time.Duration{2 * time.Hour, time.Hour} {
+		p.begins(signalbox.RoleDeveloper, "T1")
+		a := p.held["T1"]
+		p.must(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch,
+			Cause: rules.FailRateLimit, Until: p.now.Add(pause), Turn: turnOf(0, a.Agent)})
+	}
+	p.after(time.Minute)
+	steps := p.explain("T1").Steps
+	if last := steps[len(steps)-1]; last.Part != WaitLimit || !strings.HasPrefix(last.Text, "codex: ") {
+		t.Errorf("%+v", last)
+	}
+	f := newFold("T1")
+	f.other(event(t, rules.TypeAgentUnavailable, "", rules.AgentUnavailable{Agent: "claude",
+		Role: signalbox.RoleCritic}))
+	if len(f.box.limits) != 0 {
+		t.Errorf("%+v", f.box.limits)
+	}
+	f.other(event(t, rules.TypePaused, "", rules.Paused{Role: signalbox.RoleCritic}))
+	paused := len(f.box.roles)
+	f.other(event(t, rules.TypeRetried, "", rules.Retried{}))
+	if paused != 1 || len(f.box.roles) != 0 {
+		t.Errorf("%d roles, then %+v", paused, f.box.roles)
+	}
+}
+
+// TestSingleSteps has what the fold does with one event, or one state.
+func TestSingleSteps(t *testing.T) {
+	f := newFold("T1")
+	f.x.Steps = make([]Step, 2)
+	f.describe(&open{steps: []int{0, 1}, findings: []string{"F1"}, finished: true}, "done", 9)
+	if first, last := f.x.Steps[0], f.x.Steps[1]; first.Text != "parked" || first.Findings != nil ||
+		last.Text != "done" || len(last.Findings) != 1 {
+		t.Errorf("a session that was parked: %+v", f.x.Steps)
+	}
+	f = newFold("T1")
+	f.planned, f.x.Phase, f.submitted = true, signalbox.PhaseReadyForMerge, &wait{}
+	f.request, f.delivered, f.commit = &wait{part: WaitRequest}, "a", "a"
+	if w := f.waiting(); w.part != WaitRequest {
+		t.Errorf("its pull request is open: %+v", w)
+	}
+	f.commit = "b"
+	if w := f.waiting(); w.part == WaitRequest {
+		t.Errorf("the pull request has another commit: %+v", w)
+	}
+	f.enter(rules.PhaseChanged{From: signalbox.PhaseReadyForMerge, To: signalbox.PhaseReadyForReview})
+	if f.submitted != nil {
+		t.Error("it is reviewed again, and still submitted")
+	}
+	if got := percent(0.5, 100) + percent(1, 100) + percent(0, 100) + percent(1, 0); got != "<1%1%0%-" {
+		t.Error(got)
 	}
 }

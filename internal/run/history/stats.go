@@ -332,7 +332,7 @@ func (l *learned) findings(e *signalbox.Event, b rules.FindingsRecorded) {
 		}
 	}
 	for _, again := range b.Again {
-		if f := t.findings[again.ID]; f != nil && f.ended != rules.FindingDisputed {
+		if f := t.findings[again.ID]; f != nil {
 			f.ended = rules.FindingOpen
 		}
 	}

@@ -85,6 +85,64 @@ func TestStats(t *testing.T) {
 	}
 }
 
+// TestBlame: who passed the work as it is has let escape what others find later, and nobody else.
+func TestBlame(t *testing.T) {
+	critic, auditor := &learnedRow{}, &learnedRow{}
+	var l learned
+	l.add(event(t, "Other", "", nil)) // makes it ready
+	task := l.task("T1")
+	task.passed = map[signalbox.Role]*learnedRow{signalbox.RoleCritic: critic,
+		signalbox.RoleAuditor: auditor}
+	for _, cause := range []string{rules.ReworkAudit, rules.ReworkChecks, rules.ReworkMerge} {
+		task.escape(cause, func(r *learnedRow) { r.Escaped++ })
+	}
+	if critic.Escaped != 2 || auditor.Escaped != 1 {
+		t.Errorf("%d, %d", critic.Escaped, auditor.Escaped)
+	}
+	// an order without listed findings counts, and each list is of one order
+	task.listed = true
+	for range 2 {
+		l.sentBack(event(t, rules.TypeReworkOrdered, "T1", nil), rules.ReworkChecks)
+	}
+	if critic.Unlisted != 1 {
+		t.Errorf("%d verdicts without findings", critic.Unlisted)
+	}
+	// new work has been passed by nobody, and the time of a session that expired is not known
+	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	for epoch, timed := range map[uint64]bool{1: false, 2: true} {
+		l.open[epoch] = &learnedSession{work: "T1", from: at, turns: 1,
+			verdict: signalbox.NameReadyForReview}
+		e := event(t, rules.TypeLeaseReleased, "T1", nil)
+		e.Time = at.Add(time.Minute)
+		l.end(e, epoch, timed)
+	}
+	if len(task.passed) != 0 || task.seconds != 60 {
+		t.Errorf("passed by %d, after %v s", len(task.passed), task.seconds)
+	}
+}
+
+// TestTurnAtWork: a turn at work counts, and its task only once.
+func TestTurnAtWork(t *testing.T) {
+	p := begin(t, nil, task("T1"))
+	p.check("B-1", true)
+	p.begins(signalbox.RoleDeveloper, "T1")
+	a := p.held["T1"]
+	p.must(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailCrash,
+		Turn: &rules.Turn{Spent: rules.Spent{Tokens: 5}}})
+	p.begins(signalbox.RoleDeveloper, "T1")
+	a = p.held["T1"]
+	p.must(rules.ReportUsage{Session: a.Session, Epoch: a.Lease.Epoch,
+		Spent: rules.Spent{Tokens: 7}})
+	for range 2 { // reading again changes nothing
+		st, err := new(Reader).Stats(t.Context(), p.log, uint64(len(p.log)))
+		must.Succeed(t, err)
+		if len(st.Agents) != 1 || st.Agents[0].Work != 1 || st.Agents[0].Turns != 2 ||
+			st.Agents[0].Usage.Tokens != 12 {
+			t.Errorf("%+v", st.Agents)
+		}
+	}
+}
+
 // TestEstimate walks through amounts: a range of five, and how often it was right.
 func TestEstimate(t *testing.T) {
 	for _, c := range []struct {

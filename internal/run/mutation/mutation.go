@@ -55,7 +55,7 @@ const MaxFile = 1 << 20
 // old is nil for a new file. Tests, generated and binary files have none, nor have files in
 // languages that it does not know, or that are not parsed as Go.
 func Find(file string, old, source []byte) []Mutant {
-	if !IsCode(file, source) || len(old) > MaxFile {
+	if !IsCode(file, source) {
 		return nil
 	}
 	lines := newLines(source)

@@ -329,6 +329,15 @@ func TestMoved(t *testing.T) {
 	}
 }
 
+// What nobody can read is not changed, and a file has not too many mutants.
+func TestBounds(t *testing.T) {
+	long := "g(\n" + strings.Repeat("x,\n", maxEdit/3) + "y)"
+	wantEdits(t, "p.go", "", function("", long))
+	if n := len(Find("p.go", nil, []byte(function("", strings.Repeat("a++\n", maxMutants))))); n != maxMutants {
+		t.Errorf("%d mutants", n)
+	}
+}
+
 // Of many mutants in many files, the seed alone decides which are found.
 func TestFindAll(t *testing.T) {
 	var files []File
