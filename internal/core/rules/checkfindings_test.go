@@ -84,6 +84,22 @@ func TestMovedFindingOfCheck(t *testing.T) {
 	b.wantFindings("F1 resolved", "F2 resolved", "F3 open")
 }
 
+// What a check found in a task that was changed since is not what it finds now.
+func TestSupersededFindingOfCheck(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	b.bite(1, false, survivor(1, "a"))
+	changed := todo("t1")
+	changed.Text = signalbox.Hash{42}
+	b.do(plan(2, changed))
+	if known := b.work("t1").Task.CheckFindings(); len(known) != 0 {
+		t.Errorf("%+v", known)
+	}
+	same := survivor(1, "a")
+	same.Known = "F1"
+	b.bite(2, false, same)
+	b.wantFindings("F1 superseded", "F2 open")
+}
+
 // What a human lets stand is not raised again.
 func TestWaivedFindingOfCheck(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))

@@ -173,6 +173,31 @@ func TestVagueVerdict(t *testing.T) {
 	b.wantPhase("t1", signalbox.PhaseReadyForMerge)
 }
 
+// A later verdict that lists nothing sends the work back with what it says, if nothing is open.
+func TestUnlistedVerdict(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	b.again(1)
+	b.critic("it panics")
+	b.do(Waive{Work: "t1", Finding: "F1", Reason: "never", Actor: "ann"})
+	b.again(2)
+	b.sayMore(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_failed", func(c *ReportSignal) {
+		c.Fields.Summary = "it leaks"
+	})
+	b.wantFindings("F1 waived", "F2 open")
+	b.wantPhase("t1", signalbox.PhaseImplementation)
+}
+
+// Of too many notes, the first ones are kept.
+func TestManyNotes(t *testing.T) {
+	var b FindingsRecorded
+	for i := range maxFindings + 1 {
+		b.raise(RaisedFinding{ID: findingID(i + 1), Note: true})
+	}
+	if len(b.Raised) != maxFindings || b.Raised[0].ID != "F1" {
+		t.Errorf("%+v", b.Raised)
+	}
+}
+
 // A critic that asks for one thing and for its opposite makes no progress either.
 func TestCriticOscillates(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))

@@ -85,6 +85,9 @@ func TestIndependentVendors(t *testing.T) {
 		"auditor gemini (google)"}; !slices.Equal(did, want) {
 		t.Errorf("done by %q", did)
 	}
+	if len(b.s.run.Models) > 0 {
+		t.Errorf("it keeps what the policy says: %v", b.s.run.Models)
+	}
 	// two vendors are enough
 	b = deliver(t, vendors(IndependenceVendor, "claude", "codex"), todo("t1"))
 	b.written("claude")
@@ -153,6 +156,23 @@ func TestWhoIsAnAuthor(t *testing.T) {
 	b.now = b.now.Add(time.Hour)
 	b.wantAgent(signalbox.RoleCritic, "gemini")
 
+	// it counts once, and already before the next agent begins, which may take away the only judge
+	b = deliver(t, vendors(IndependenceVendor, "claude", "codex"), todo("t1"))
+	for range 3 {
+		a = b.wantAgent(signalbox.RoleDeveloper, "claude")
+		b.do(by(a, StartAgent{Agent: "claude"}))
+		b.do(by(a, Release{Work: "t1"}))
+	}
+	if did := b.work("t1").Task.DoneBy; len(did) != 1 {
+		t.Errorf("done by %v", did)
+	}
+	b = deliver(t, vendors(IndependenceVendor, "claude", "codex"), todo("t1"))
+	a = b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.do(by(a, StartAgent{Agent: "claude"}))
+	b.do(by(a, Release{Work: "t1"}))
+	b.limits("claude", time.Hour)
+	b.wantNothing(signalbox.RoleDeveloper)
+
 	// an agent that submits the work without a change is an author too
 	b = deliver(t, vendors(IndependenceVendor, "claude", "codex"), todo("t1"))
 	a = b.wantAgent(signalbox.RoleDeveloper, "claude")
@@ -161,6 +181,21 @@ func TestWhoIsAnAuthor(t *testing.T) {
 	})
 	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
 	b.wantAgent(signalbox.RoleCritic, "codex")
+}
+
+// Only tasks have authors of whom those who judge must be independent.
+func TestIndependenceIsOfTasks(t *testing.T) {
+	b := deliver(t, vendors(IndependenceVendor, "claude", "codex"), todo("t1"))
+	author := AgentModel{"claude", "anthropic", ""}
+	for kind, want := range map[Kind]bool{KindTask: true, KindRemediation: false} {
+		task := &Task{Kind: kind}
+		task.Agent, task.DoneBy = "claude", []DoneBy{{signalbox.RoleDeveloper, author}}
+		h := report{decider: &decider{s: b.s}, holder: holder{role: signalbox.RoleCritic},
+			ReportSignal: ReportSignal{Turn: &Turn{Vendor: "anthropic"}}, w: &Work{Task: task}}
+		if got := h.isDependent(); got != want {
+			t.Errorf("%s: %v", kind, got)
+		}
+	}
 }
 
 // If no agent may judge the work, it waits, and the reason says what to do. Nothing is lost: the
