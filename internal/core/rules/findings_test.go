@@ -191,9 +191,9 @@ func TestUnlistedVerdict(t *testing.T) {
 func TestManyNotes(t *testing.T) {
 	var b FindingsRecorded
 	for i := range maxFindings + 1 {
-		b.raise(RaisedFinding{ID: findingID(i + 1), Note: true})
+		b.raise(RaisedFinding{ID: findingID(i + 1), Text: fmt.Sprint(i), Note: true})
 	}
-	if len(b.Raised) != maxFindings || b.Raised[0].ID != "F1" {
+	if len(b.Raised) != maxFindings || b.Raised[0].Text != "0" {
 		t.Errorf("%+v", b.Raised)
 	}
 }
