@@ -18,7 +18,8 @@ func (b *box) bite(change byte, passed bool, found ...CheckFinding) {
 	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
 	for i := range found {
 		for _, f := range b.work("t1").Task.CheckFindings() {
-			if place, text := found[i].AsRecorded(); found[i].Known == "" && f.Place == place && f.Text == text {
+			if place, text := found[i].AsRecorded(); found[i].Known == "" && f.Place == place &&
+				f.Text == text {
 				found[i].Known = f.ID
 			}
 		}

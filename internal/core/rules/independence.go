@@ -63,7 +63,8 @@ func modelWords(model string) []string {
 	if end := strings.IndexAny(name, "[@"); end >= 0 {
 		name = name[:end]
 	}
-	for before, after, found := strings.Cut(name, ":"); found; before, after, found = strings.Cut(name, ":") {
+	for strings.Contains(name, ":") {
+		before, after, _ := strings.Cut(name, ":")
 		if name = after; isVariant(after) {
 			name = before
 		}

@@ -261,7 +261,8 @@ func TestIndependentModels(t *testing.T) {
 func TestNamesOfModels(t *testing.T) {
 	for _, same := range [][]string{
 		{"gpt-5", "GPT-5 ", "openai/gpt-5", "openai:gpt-5", "gateway:gpt-5", "openrouter/openai/gpt-5",
-			"azure/openai:gpt-5", "gpt-5:free", "gpt-5-2025-08-07", "gpt-5-latest", "gpt-5-preview-05-06"},
+			"azure/openai:gpt-5", "gpt-5:free", "gpt-5-2025-08-07", "gpt-5-latest",
+			"gpt-5-preview-05-06"},
 		{"claude-opus-4-1", "claude-opus-4.1", "anthropic/claude-opus-4.1:thinking",
 			"claude-opus-4-1-20250805", "claude-opus-4-1@20250805", "claude-opus-4-1[1m]",
 			"us.anthropic.claude-opus-4-1-20250805-v1:0", "opus", "claude-opus"},

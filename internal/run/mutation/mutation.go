@@ -82,8 +82,9 @@ func FindAll(files []File, seed int) (found []Mutant) {
 	order := Order(seed)
 	for _, f := range slices.SortedFunc(slices.Values(files),
 		func(a, b File) int { return order(a.Path, b.Path) }) {
-		mutants := Find(f.Path, f.Old, f.New)
-		if found = append(found, mutants[:min(len(mutants), maxAll-len(found))]...); len(found) == maxAll {
+		found = append(found, Find(f.Path, f.Old, f.New)...)
+		if len(found) >= maxAll {
+			found = found[:maxAll]
 			break
 		}
 	}

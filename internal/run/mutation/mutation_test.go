@@ -333,7 +333,8 @@ func TestMoved(t *testing.T) {
 func TestBounds(t *testing.T) {
 	long := "g(\n" + strings.Repeat("x,\n", maxEdit/3) + "y)"
 	wantEdits(t, "p.go", "", function("", long))
-	if n := len(Find("p.go", nil, []byte(function("", strings.Repeat("a++\n", maxMutants))))); n != maxMutants {
+	many := []byte(function("", strings.Repeat("a++\n", maxMutants)))
+	if n := len(Find("p.go", nil, many)); n != maxMutants {
 		t.Errorf("%d mutants", n)
 	}
 }
@@ -365,7 +366,8 @@ func TestFindAll(t *testing.T) {
 		t.Errorf("the seed decides nothing: %s", other)
 	}
 	some := []File{{"a.py", []byte("x += 1\n"), []byte("x += 1\nx += 2\n")}}
-	if diff := cmp.Diff(Sample(Find("a.py", some[0].Old, some[0].New), 1), FindAll(some, 1)); diff != "" {
+	want := Sample(Find("a.py", some[0].Old, some[0].New), 1)
+	if diff := cmp.Diff(want, FindAll(some, 1)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
