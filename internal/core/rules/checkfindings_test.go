@@ -47,8 +47,8 @@ func TestFindingsOfChecks(t *testing.T) {
 	}
 	b.bite(3, false, survivor(1, "a")) // it is back
 	b.wantFindings("F1 open", "F2 resolved", "F3 note", "F4 resolved")
-	moved := survivor(5, "a")
-	moved.Known = "F1" // it does not send the work back any more
+	moved := survivor(5, "c")
+	moved.Known = "F4" // it was resolved, and does not send the work back any more
 	b.bite(4, true, survivor(9, "d"), moved)
 	b.wantFindings("F1 resolved", "F2 resolved", "F3 note", "F4 resolved", "F5 note")
 	b.wantPhase("t1", signalbox.PhaseReadyForReview)
