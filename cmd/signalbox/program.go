@@ -38,7 +38,7 @@ type commands struct {
 	Reject    orders.RejectCommand    `cmd:"" help:"Reject a merge and send the task back with the reason."`
 	Rework    orders.ReworkCommand    `cmd:"" help:"Send a task back to the developer with what you want."`
 	Tell      orders.TellCommand      `cmd:"" help:"Give words to an agent of a task."`
-	Waive     orders.WaiveCommand     `cmd:"" help:"Let a finding about a task stand."`
+	Waive     orders.WaiveCommand     `cmd:"" help:"Say that a finding need not be fixed."`
 	Clean     orders.CleanCommand     `cmd:"" help:"Remove the worktrees of cancelled tasks."`
 	Status    looking.StatusCommand   `cmd:"" help:"Show what is going on."`
 	Logs      looking.LogsCommand     `cmd:"" help:"Show what the agents of a task wrote and did."`

@@ -141,7 +141,7 @@ func (c *Config) DescribeIndependence() (text, hint string, fails bool) {
 	case value == IndependenceNone:
 		text = "none: the critic and the auditor may be of the same vendor as the author"
 	case len(dependent) > 0:
-		return fmt.Sprintf("%s: nobody of another %s can judge what %s writes, so that it would "+
+		return fmt.Sprintf("%s: no agent of another %s can judge what %s writes, so that it would "+
 				"wait", value, value, strings.Join(dependent, ", ")),
 			hint + ", or write independence: none", true
 	}

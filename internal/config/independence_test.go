@@ -59,15 +59,15 @@ func TestEffectiveIndependence(t *testing.T) {
 		{"agent: [claude, codex]\nroles: {critic: {agent: codex}}", "vendor", false,
 			"codex as critic may judge"},
 		{"agent: [claude, codex]\nindependence: none", "none", false, "may be of the same vendor"},
-		{"independence: vendor", "vendor", true, "nobody of another vendor can judge what claude"},
-		{"independence: model", "model", true, "nobody of another model can judge what claude"},
+		{"independence: vendor", "vendor", true, "no agent of another vendor can judge what claude"},
+		{"independence: model", "model", true, "no agent of another model can judge what claude"},
 		{"agent: [claude, codex]\nindependence: model", "model", false,
 			"of another model than the author"},
 		{"agents: {a: {preset: claude, model: big}, b: {preset: claude, model: small}}\n" +
 			"agent: [a, b]\nindependence: model", "model", false, "of another model"},
 		{"agents: {a: {preset: claude, model: big}, b: {preset: claude, model: big}}\n" +
 			"agent: [a, b]\nindependence: model", "model", true,
-			"nobody of another model can judge what a, b writes"},
+			"no agent of another model can judge what a, b writes"},
 		{"agents: {a: {preset: claude}, b: {preset: claude, model: big}}\nagent: b\n" +
 			"roles: {developer: {agent: a}}\nindependence: model", "model", false,
 			"of another model"},
