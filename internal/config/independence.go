@@ -106,7 +106,8 @@ func (c *Config) dependent() (list []string) {
 func (c *Config) couldJudge(judge, author string) bool {
 	model := c.AgentNamed(judge).Model
 	if c.Independence == IndependenceModel && model != "" && judge != author {
-		return model != c.AgentNamed(author).Model
+		same, _ := signalbox.SameModel(model, c.AgentNamed(author).Model)
+		return !same
 	}
 	return c.otherVendor(author, judge)
 }

@@ -68,6 +68,8 @@ func TestEffectiveIndependence(t *testing.T) {
 		{"agents: {a: {preset: claude, model: big}, b: {preset: claude, model: big}}\n" +
 			"agent: [a, b]\nindependence: model", "model", true,
 			"no agent of another model can judge what a, b writes"},
+		{"agents: {a: {preset: codex, model: gpt-5}, b: {preset: codex, model: openai/gpt-5}}\n" +
+			"agent: [a, b]\nindependence: model", "model", true, "what a, b writes"},
 		{"agents: {a: {preset: claude}, b: {preset: claude, model: big}}\nagent: b\n" +
 			"roles: {developer: {agent: a}}\nindependence: model", "model", false,
 			"of another model"},

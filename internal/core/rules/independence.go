@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"signalbox"
 )
@@ -47,71 +46,10 @@ type DoneBy struct {
 // Between reports whether two agents are independent of each other. What is not known is never
 // independent.
 func (i Independence) Between(a, b AgentModel) bool {
-	one, other := modelWords(a.Model), modelWords(b.Model)
-	if i == IndependenceModel && len(one) > 0 && len(other) > 0 {
-		return !sameModel(one, other)
+	if same, known := signalbox.SameModel(a.Model, b.Model); i == IndependenceModel && known {
+		return !same
 	}
 	return a.Vendor != "" && b.Vendor != "" && a.Vendor != b.Vendor
-}
-
-// modelWords returns the words of the name of a model, none if it names none. It leaves out the
-// provider, as in openai/gpt-5, openai:gpt-5 and us.anthropic.claude-opus-5, and which variant or
-// snapshot of the model it is, as in qwen3:8b, claude-opus-5[1m] and gpt-5-2025-08-07.
-func modelWords(model string) []string {
-	name := strings.ToLower(strings.TrimSpace(model))
-	name = name[strings.LastIndexByte(name, '/')+1:]
-	if end := strings.IndexAny(name, "[@"); end >= 0 {
-		name = name[:end]
-	}
-	for strings.Contains(name, ":") {
-		before, after, _ := strings.Cut(name, ":")
-		if name = after; isVariant(after) {
-			name = before
-		}
-	}
-	for i := len(name) - 2; i > 0; i-- { // a provider, and not a version such as 4.1
-		if name[i] == '.' && name[i+1] >= 'a' && name[i+1] <= 'z' {
-			name = name[i+1:]
-			break
-		}
-	}
-	words := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("-_. ", r) })
-	if len(words) == 1 && slices.Contains([]string{"auto", "default", "best"}, words[0]) {
-		return nil
-	}
-	for i := 1; i < len(words); i++ {
-		if isSnapshot(words[i:]) {
-			return words[:i]
-		}
-	}
-	return words
-}
-
-// isVariant reports whether what follows a colon is a variant of the model before it.
-func isVariant(s string) bool {
-	return s == "" || s[0] >= '0' && s[0] <= '9' ||
-		slices.Contains([]string{"latest", "free", "thinking", "beta", "online", "extended"}, s)
-}
-
-// isSnapshot reports whether words begin with the date of a model, such as 20250805 or 2025-08-07,
-// or a word that stands for one.
-func isSnapshot(words []string) bool {
-	number := func(i, digits int) bool {
-		return i < len(words) && len(words[i]) == digits && strings.Trim(words[i], "0123456789") == ""
-	}
-	return slices.Contains([]string{"latest", "preview", "exp"}, words[0]) ||
-		strings.HasPrefix(words[0], "20") &&
-			(number(0, 8) || number(0, 4) && number(1, 2) && number(2, 2))
-}
-
-// sameModel reports whether two names can mean the same model: they have the same words, or one
-// without a version, such as opus, has only words of the other.
-func sameModel(a, b []string) bool {
-	part := func(a, b []string) bool {
-		return !strings.ContainsAny(strings.Join(a, ""), "0123456789") &&
-			!slices.ContainsFunc(a, func(word string) bool { return !slices.Contains(b, word) })
-	}
-	return slices.Equal(a, b) || part(a, b) || part(b, a)
 }
 
 // judges reports whether a role judges the work of others on a task.
