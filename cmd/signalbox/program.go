@@ -169,13 +169,15 @@ func flagsLast(args []string) string {
 	if !strings.HasPrefix(args[0], "-") {
 		return ""
 	}
+	first := len(args)
 	for command := range reflect.TypeFor[commands]().Fields() {
-		if _, ok := command.Tag.Lookup("cmd"); !ok {
-			continue
-		}
-		if at := slices.Index(args, strings.ToLower(command.Name)); at > 0 {
-			return strings.Join(slices.Concat([]string{"signalbox"}, args[at:], args[:at]), " ")
+		at := slices.Index(args, strings.ToLower(command.Name))
+		if _, ok := command.Tag.Lookup("cmd"); ok && at > 0 {
+			first = min(first, at)
 		}
 	}
-	return ""
+	if first == len(args) {
+		return ""
+	}
+	return strings.Join(slices.Concat([]string{"signalbox"}, args[first:], args[:first]), " ")
 }

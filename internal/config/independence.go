@@ -106,8 +106,13 @@ func (c *Config) dependent() (list []string) {
 func (c *Config) couldJudge(judge, author string) bool {
 	model := c.AgentNamed(judge).Model
 	if c.Independence == IndependenceModel && model != "" && judge != author {
-		same, _ := signalbox.SameModel(model, c.AgentNamed(author).Model)
-		return !same
+		same, known := signalbox.SameModel(model, c.AgentNamed(author).Model)
+		if known {
+			return !same
+		}
+		if _, named := signalbox.SameModel(model, model); named {
+			return c.AgentNamed(author).Model == "" || c.otherVendor(author, judge)
+		}
 	}
 	return c.otherVendor(author, judge)
 }

@@ -70,6 +70,8 @@ func TestEffectiveIndependence(t *testing.T) {
 			"no agent of another model can judge what a, b writes"},
 		{"agents: {a: {preset: codex, model: gpt-5}, b: {preset: codex, model: openai/gpt-5}}\n" +
 			"agent: [a, b]\nindependence: model", "model", true, "what a, b writes"},
+		{"agents: {a: {preset: claude, model: opus}, b: {preset: claude, model: default}}\n" +
+			"agent: [a, b]\nindependence: model", "model", true, "what a, b writes"},
 		{"agents: {a: {preset: claude}, b: {preset: claude, model: big}}\nagent: b\n" +
 			"roles: {developer: {agent: a}}\nindependence: model", "model", false,
 			"of another model"},

@@ -379,8 +379,8 @@ func (c *checker) model(ctx context.Context, name string) box.Check {
 		Detail: fmt.Sprintf("%s at %s%s", m.Model, m.BaseURL, via)}
 }
 
-// agentServer checks the server that the program of an agent uses. It is only a warning if no role
-// depends on the agent alone: another one takes over then.
+// agentServer checks the server that the program of an agent uses. It is only a warning if each
+// role has an agent that uses another one, and takes over.
 func (c *checker) agentServer(ctx context.Context, a roleAgent) box.Check {
 	check := box.Check{Name: "base_url " + a.name, Health: box.Warning}
 	via, err := c.connect(ctx, a.agent.BaseURL)
@@ -392,10 +392,12 @@ func (c *checker) agentServer(ctx context.Context, a roleAgent) box.Check {
 	check.Detail = fmt.Sprintf("nothing answers at %s, which %s names: %v", a.agent.BaseURL,
 		setting, err)
 	check.Fix = fmt.Sprintf("start the server, or correct %s in %s", setting, config.FileName)
-	alone := func(role signalbox.Role) bool {
-		return slices.Equal(c.config.AgentsFor(role, ""), config.AgentList{a.name})
+	depends := func(role signalbox.Role) bool {
+		agents := c.config.AgentsFor(role, "")
+		return slices.Contains(agents, a.name) && !slices.ContainsFunc(agents,
+			func(name string) bool { return c.config.AgentNamed(name).BaseURL != a.agent.BaseURL })
 	}
-	if slices.ContainsFunc(rules.DispatchRoles(), alone) {
+	if slices.ContainsFunc(rules.DispatchRoles(), depends) {
 		check.Health = box.Problem
 	}
 	return check

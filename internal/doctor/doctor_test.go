@@ -89,6 +89,8 @@ func TestChecks(t *testing.T) {
 				"agents.g.base_url names: refused|start the server, or correct agents.g.base_url in "}},
 		"server of an agent that another replaces": {"agents: {g: {preset: codex, " + local + "}}\nagent: [g, codex]",
 			[]string{"warning|base_url g|nothing answers at"}},
+		"server of all agents": {"agents: {g: {preset: codex, " + local + "}, h: {preset: codex, " + local + "}}\nagent: [g, h]",
+			[]string{"problem|base_url g|nothing answers at", "problem|base_url h|nothing answers at"}},
 		"server of the critic": {"agents: {g: {preset: codex, " + local + "}}\nagent: codex\nroles: {critic: {agent: g}}",
 			[]string{"problem|base_url g|nothing answers at"}},
 		"server of an agent, up": {"agents: {g: {preset: codex, base_url: 'http://up:99/v1'}}\nagent: g", []string{"ok|base_url g|http://up:99/v1"}},

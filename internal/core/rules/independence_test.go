@@ -265,7 +265,11 @@ func TestNamesOfModels(t *testing.T) {
 			"gpt-5-preview-05-06"},
 		{"claude-opus-4-1", "claude-opus-4.1", "anthropic/claude-opus-4.1:thinking",
 			"claude-opus-4-1-20250805", "claude-opus-4-1@20250805", "claude-opus-4-1[1m]",
-			"us.anthropic.claude-opus-4-1-20250805-v1:0", "opus", "claude-opus"},
+			"us.anthropic.claude-opus-4-1-20250805-v1:0", "us.anthropic.claude-opus-4-1-v1", "opus",
+			"claude-opus"},
+		{"claude-opus-4", "claude-opus-4-0"}, {"gpt-4", "gpt-4-0613"}, {"grok-4", "grok-4-0709"},
+		{"gemini-2.0-flash", "gemini-2.0-flash-001"}, {"deepseek-r1", "deepseek.r1-v1:0"},
+		{"gpt-5", "openai/gpt-5:nitro", "openai/gpt-5:exacto"}, {"llama3", "llama3:instruct"},
 		{"qwen3:8b", "qwen3", "ollama/qwen3:latest", "ollama:qwen3:8b"},
 		{"gemini-2.5-pro", "models/gemini-2.5-pro-exp"},
 	} {
@@ -289,7 +293,8 @@ func TestNamesOfModels(t *testing.T) {
 		}
 	}
 	// what names no model is not known, so that the vendors are compared
-	for _, none := range []string{"", "default", " ", "openai/", "auto"} {
+	for _, none := range []string{"", "default", " ", "openai/", "auto", "opusplan",
+		"auto-gemini-2.5", "arn:aws:bedrock:us-east-1:1:application-inference-profile/abc123"} {
 		for vendor, want := range map[string]bool{"": false, "openai": false, "google": true} {
 			if got := IndependenceModel.Between(AgentModel{Vendor: vendor, Model: none},
 				AgentModel{Vendor: "openai", Model: "gpt-5"}); got != want {

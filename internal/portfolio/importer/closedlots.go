@@ -140,7 +140,7 @@ func (in *input) saleOf(f flexItem, item int, ticker string, date tax.Date,
 			return slices.ContainsFunc([]string{f.get("tradeID"), f.get("transactionID")},
 				func(ref string) bool { return ref != "" && slices.Contains(s.refs, ref) })
 		},
-		func(s *flexSale) bool { return s.time == clock },
+		func(s *flexSale) bool { return clock != 0 && s.time == clock },
 		func(s *flexSale) bool { return s.item < item },
 	} {
 		if some := slices.DeleteFunc(slices.Clone(of),

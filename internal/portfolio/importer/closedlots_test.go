@@ -107,6 +107,15 @@ func TestFlexFillsOfOneSecond(t *testing.T) {
 	if imp.Rows[0].Lots != nil || formatClosedLots(imp.Rows[1].Lots) != "10@2023-01-05" {
 		t.Errorf("%+v", imp.Rows)
 	}
+	// Not to know the time of a lot, and of a sale, is not to know that it is the same.
+	untimed := strings.NewReplacer(` dateTime="20240603;110000"`, "", ` transactionID="13"`, "")
+	imp = mustRead(t, "f", flexOf(untimed.Replace(fill("7", "10")+
+		closedLot("10", "20230105", "1"))+fill("8", "10")+
+		untimed.Replace(closedLot("10", "20230106", "1"))), nil)
+	if a, b := formatClosedLots(imp.Rows[0].Lots), formatClosedLots(imp.Rows[1].Lots); a !=
+		"10@2023-01-05" || b != "10@2023-01-06" {
+		t.Errorf("without times: %s and %s", a, b)
+	}
 	// A lot is never of a sale that comes after it.
 	if fe := refusal(t, string(flexOf(fill("7", "4")+closedLot("6", "20230105", "1")+
 		fill("8", "6"))), nil); !strings.Contains(fe.Error(), "has 4 shares and its closed lots have 6") {

@@ -56,7 +56,7 @@ func (in *input) recognise(t *table, e *event, words vocabulary, column string) 
 	symbol := t.get("symbol")
 	switch {
 	case e.kind != unknown:
-	case symbol == "" || symbol == "--":
+	case e.quantity.IsZero() && (symbol == "" || symbol == "--"):
 		e.meaning = meaning{cash, whyNoShares}
 	default:
 		e.meaning = meaning{shares, whyUnknown}

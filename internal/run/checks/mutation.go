@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ const (
 	// have at most, before and after it.
 	maxChangedFiles = 1000
 	maxChanged      = 32 << 20
+	// maxUnread is how many files that were not read are named.
+	maxUnread = 20
 	// maxDiscarded is how many mutants that cannot be built are discarded for each one to try.
 	maxDiscarded = 5
 	// One run of the command for a mutant may take runFloor, and runFactor times as long as without
@@ -96,10 +99,17 @@ func (j *Job) RunMutations(ctx context.Context, change Change) (rows []rules.Che
 	return rows, found, body, err
 }
 
-// readLimits returns what is read of a change, the same of the same change.
+// readLimits returns what is read of a change, the same of the same change: code first.
 func readLimits(wanted func(name string) bool) workspace.ReadLimits {
+	rank, order := func(name string) int {
+		if mutation.MayBeCode(name) {
+			return 0
+		}
+		return 1
+	}, mutation.Order(mutationSeed)
 	return workspace.ReadLimits{Files: maxChangedFiles, File: mutation.MaxFile, All: maxChanged,
-		Order: mutation.Order(mutationSeed), Wanted: wanted}
+		Order:  func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), order(a, b)) },
+		Wanted: wanted}
 }
 
 // point is what a finding of a check is known by: its place in the commit that is checked, and its
@@ -220,7 +230,11 @@ func (m *mutationCheck) run(ctx context.Context, deadline time.Time) (passed boo
 	var changed []mutation.File
 	sources := map[string][]byte{}
 	code := false
+	var unread []string
 	for _, f := range m.files {
+		if f.Unread && (mutation.MayBeCode(f.Path) || m.isTest(f.Path)) {
+			unread = append(unread, f.Path)
+		}
 		if f.New == nil || m.isTest(f.Path) || !mutation.IsCode(f.Path, f.New) {
 			continue
 		}
@@ -228,6 +242,10 @@ func (m *mutationCheck) run(ctx context.Context, deadline time.Time) (passed boo
 		changed = append(changed, mutation.File{Path: f.Path, Old: f.Old, New: f.New})
 		// A comment needs no test, but a note about it does no harm.
 		code = code || m.check.FailsOnBase == config.FailsOnBaseNote
+	}
+	if n := len(unread); n > 0 {
+		fmt.Fprintf(&m.report, "%s not read, too large or in too large a change: %s\n",
+			text.Count(n, "file"), strings.Join(unread[:min(n, maxUnread)], ", "))
 	}
 	mutants := mutation.FindAll(changed, mutationSeed)
 	code = code || len(mutants) > 0

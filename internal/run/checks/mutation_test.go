@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,23 @@ func TestMutantsThatAreTried(t *testing.T) {
 	cancel()
 	if i := newTrial(2, 40).take(late); i >= 0 {
 		t.Errorf("mutant %d is tried when the time is over", i)
+	}
+}
+
+// What is not read is named, and files that are no code do not take the place of code.
+func TestUnreadFiles(t *testing.T) {
+	m := &mutationCheck{check: config.Check{FailsOnBase: config.FailsOnBaseOff},
+		files: []workspace.ChangedFile{{Path: "large.py", Unread: true},
+			{Path: "photo.png", Unread: true}, {Path: "small.py", Old: []byte("x\n")}}}
+	passed, err := m.run(t.Context(), time.Now())
+	if got := m.report.String(); err != nil || !passed ||
+		got != "1 file not read, too large or in too large a change: large.py\n" {
+		t.Errorf("passed: %t, %v: %q", passed, err, got)
+	}
+	names := []string{"b.txt", "a.txt", "z.go", "c.json", "y.py", "run"}
+	slices.SortFunc(names, readLimits(nil).Order)
+	if slices.Sort(names[:3]); !slices.Equal(names[:3], []string{"run", "y.py", "z.go"}) {
+		t.Errorf("read in the order %q", names)
 	}
 }
 

@@ -49,17 +49,25 @@ on developer T1 attempt 1:
 
 // In a shared folder, too, an agent that changed nothing is not an author of the work.
 func TestWhoWroteInASharedFolder(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: [as-claude, as-codex]}}\n", script: `
+	for name, tt := range map[string]struct {
+		first string
+		wrote []bool
+	}{"changed nothing": {"", []bool{false, true}},
+		"wrote": {"    write x.txt x\n", []bool{true, true}}} {
+		t.Run(name, func(t *testing.T) {
+			s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: [as-claude, as-codex]}}\n", script: `
 on developer T1 attempt 1:
-    ratelimit 1h
+` + tt.first + `    ratelimit 1h
 `})
-	s.develop()
-	var wrote []bool
-	for _, ended := range all[rules.AgentTurnEnded](s, "T1")[:2] {
-		wrote = append(wrote, ended.Body.Wrote)
-	}
-	if !slices.Equal(wrote, []bool{false, true}) {
-		t.Errorf("wrote: %v", wrote)
+			s.develop()
+			var wrote []bool
+			for _, ended := range all[rules.AgentTurnEnded](s, "T1")[:2] {
+				wrote = append(wrote, ended.Body.Wrote)
+			}
+			if !slices.Equal(wrote, tt.wrote) {
+				t.Errorf("wrote: %v", wrote)
+			}
+		})
 	}
 }
 
@@ -86,8 +94,11 @@ func TestFolderState(t *testing.T) {
 	step("created", false)
 	must.Succeed(t, os.WriteFile(name, []byte("xy"), 0o600))
 	step("longer", false)
-	must.Succeed(t, os.Chtimes(name, time.Time{}, time.Unix(1, 0)))
-	step("rewritten", false)
+	info, err := os.Stat(name)
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(name, []byte("xz"), 0o600))
+	must.Succeed(t, os.Chtimes(name, time.Time{}, info.ModTime()))
+	step("rewritten with the time of before", false)
 	must.Succeed(t, os.Rename(name, name+"d"))
 	step("renamed", false)
 	if state := folderState(name, box); state != "" {

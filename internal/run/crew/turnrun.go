@@ -254,7 +254,7 @@ func (r *turnRun) resumption() *prompts.Resumption {
 	return &prompts.Resumption{Back: back, Waited: r.last.parked, Told: r.last.told,
 		Again:    r.last.again,
 		TimedOut: back && task.Timeouts[r.role] > 0,
-		Merged:   task.Conflict == nil && (r.ws.merged || r.isCombined(c))}
+		Merged:   !r.last.again && task.Conflict == nil && (r.ws.merged || r.isCombined(c))}
 }
 
 // environment tells the agent, and the programs it starts, who it is.

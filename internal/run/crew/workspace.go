@@ -1,11 +1,13 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -80,13 +82,16 @@ func (o opener) open(ctx context.Context) (*sessionWorkspace, error) {
 	return o.openReview(ctx)
 }
 
-// maxStateFiles is how many files folderState looks at.
-const maxStateFiles = 50_000
+// Limits on what folderState reads.
+const (
+	maxStateFiles = 50_000
+	maxStateBytes = 64 << 20
+)
 
-// folderState returns a digest of the names, sizes and times of the files in a folder, except those
-// in the box; "" if it has too many, or if they cannot be read. It is for folders without commits.
+// folderState returns a digest of the files in a folder, except those in the box; "" if they are too
+// many or too large, or if they cannot be read. It is for folders without commits.
 func folderState(folder, box string) string {
-	sum, files := sha256.New(), 0
+	sum, files, left := sha256.New(), 0, int64(maxStateBytes)
 	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -98,10 +103,25 @@ func folderState(folder, box string) string {
 		}
 		files++
 		info, err := entry.Info()
-		if err == nil && !entry.IsDir() { // its files are there, and they have times of their own
-			fmt.Fprintf(sum, "%q %v %d %d\n", name, info.Mode(), info.Size(), info.ModTime().UnixNano())
+		if err != nil || entry.IsDir() { // its files are there
+			return err
 		}
-		return err
+		target, _ := os.Readlink(name) // "" unless it is a link
+		if info.Mode().IsRegular() {
+			file, err := os.Open(name)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			content := sha256.New()
+			n, err := io.Copy(content, io.LimitReader(file, left+1))
+			if left -= n; err != nil || left < 0 {
+				return cmp.Or(err, errors.New("too large"))
+			}
+			target = string(content.Sum(nil))
+		}
+		fmt.Fprintf(sum, "%q %v %x\n", name, info.Mode(), target)
+		return nil
 	})
 	if err != nil {
 		return ""

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"sync/atomic"
@@ -237,9 +238,10 @@ func TestSlowJournal(t *testing.T) {
 	reader, calls := new(Reader), atomic.Int32{}
 	ask := func(j inspect.Journal, upTo uint64) (*Explanation, *Stats) {
 		x, err := reader.Explain(t.Context(), j, "T1", upTo, p.now)
-		must.Succeed(t, err)
-		st, err := reader.Stats(t.Context(), j, upTo)
-		must.Succeed(t, err)
+		st, statsErr := reader.Stats(t.Context(), j, upTo)
+		if err := errors.Join(err, statsErr); err != nil { // also where a journal is read
+			t.Error(err)
+		}
 		return x, st
 	}
 	early, _ := ask(p.log, half)

@@ -103,6 +103,12 @@ func Order(seed int) func(a, b string) int {
 	}
 }
 
+// MayBeCode reports whether a file can have code that Find can change, as far as its name says.
+func MayBeCode(file string) bool {
+	ext := strings.ToLower(path.Ext(file))
+	return ext == "" || ext == ".go" || languages[ext] != nil
+}
+
 // IsCode reports whether a file has code that Find can change.
 func IsCode(file string, source []byte) bool {
 	return len(source) <= MaxFile && utf8.Valid(source) && !bytes.ContainsRune(source, 0) &&

@@ -274,7 +274,7 @@ func writeNext(out *strings.Builder, s *rules.State, st rules.Status) {
 			fmt.Fprintf(out, "\nThe server of %s did not answer. It is tried again from %s on.",
 				onScreen(st.Outage), ends)
 		default:
-			fmt.Fprintf(out, "\nA rate limit ends at %s; signalbox retry ends it now.", ends)
+			fmt.Fprintf(out, "\nA rate limit ends at %s; signalbox retry ends it now, and restarts what is blocked.", ends)
 		}
 		if st.RunPaused {
 			fmt.Fprintf(out, " The run is also paused: end the pause with %s.", st.ResumeCommand())

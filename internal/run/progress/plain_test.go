@@ -126,7 +126,7 @@ func TestPlainLinesOfARunThatWaits(t *testing.T) {
 		line, next string // of the run, and of its end
 	}{
 		{"limited", []func(*play){limit}, "  waiting for a rate limit that ends at ",
-			"; signalbox retry ends it now. Run the same command again then."},
+			"; signalbox retry ends it now, and restarts what is blocked. Run the same command again then."},
 		{"limited and paused", []func(*play){limit, pause}, also,
 			"The run is also paused: end the pause with signalbox resume. Run the same command again then."},
 		{"asking", []func(*play){ask}, "  waiting for you: Q-1\n", "signalbox answer Q-1 TEXT"},

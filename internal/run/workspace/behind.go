@@ -56,7 +56,7 @@ func whileEdited(files []string, dir string) *Behind {
 	}
 	return &Behind{Checkout: dir, Files: files,
 		why: fmt.Sprintf("%s in %s has changes that are not committed", listFiles(files), dir),
-		do: "commit them (git commit -a), or put them aside (git stash; git stash pop gets " +
+		do: "commit them (git add, git commit), or put them aside (git stash -u; git stash pop gets " +
 			"them back)"}
 }
 

@@ -205,8 +205,8 @@ func TestMergeKeepsEdits(t *testing.T) {
 			if tt.behind != "" {
 				branch = merged.Before
 				want = "the branch main waits, because " + tt.behind + " in " + k.dir +
-					" has changes that are not committed: commit them (git commit -a), or put them " +
-					"aside (git stash; git stash pop gets them back). Merged work is in " +
+					" has changes that are not committed: commit them (git add, git commit), or put them " +
+					"aside (git stash -u; git stash pop gets them back). Merged work is in " +
 					"refs/signalbox/base/main; then main follows it at the next step of a run, or " +
 					"with: git merge refs/signalbox/base/main"
 			}

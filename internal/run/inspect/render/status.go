@@ -512,8 +512,13 @@ func (p *statusPrinter) notices() (lines []string) {
 				show.OnScreen(limit.Who()), p.o.clock(limit.Until))
 			continue
 		}
-		add("rate limit: %s waits until %s; to try it now: signalbox retry",
-			show.OnScreen(limit.Who()), p.o.clock(limit.Until))
+		now := ""
+		// otherwise it would also restart what waits for the human, and end pauses
+		if st.Counts.Asking == 0 && st.Counts.Paused == 0 && !st.Paused {
+			now = "; to try it now: signalbox retry"
+		}
+		add("rate limit: %s waits until %s%s", show.OnScreen(limit.Who()),
+			p.o.clock(limit.Until), now)
 	}
 	for _, c := range st.Crews {
 		if !c.Alive {

@@ -262,7 +262,12 @@ func TestStatusSaysWhatStopsTheRun(t *testing.T) {
 			st.RateLimits = []inspect.RateLimit{{Agent: "claude", Until: noon.Add(5 * time.Minute),
 				Cause: rules.FailServer}}
 		},
-		"rate limit: claude waits until 12:05:00; to try it now: signalbox retry\n": func(st *inspect.Status) {
+		"rate limit: claude waits until 12:05:00\n": func(st *inspect.Status) { // retry would restart T6
+			st.RateLimits = []inspect.RateLimit{{Agent: "claude", Until: noon.Add(5 * time.Minute)}}
+		},
+		"rate limit: claude waits until 12:05:00; to try it now: signalbox retry\n": func(
+			st *inspect.Status) {
+			st.Counts.Asking = 0
 			st.RateLimits = []inspect.RateLimit{{Agent: "claude", Until: noon.Add(5 * time.Minute)}}
 		},
 		"working · 2 runs active here, 3 agents": func(st *inspect.Status) {
