@@ -397,7 +397,7 @@ func (t *Task) repeated(said SaidFinding, all []SaidFinding) *TaskFinding {
 	for i := range t.Raised {
 		f := &t.Raised[i]
 		place, _, _ := strings.Cut(f.Place, ":")
-		if f.State == FindingSuperseded || !sameFile(place, file) ||
+		if f.State == FindingSuperseded || !SameFile(place, file) ||
 			!slices.Equal(wordsOf(strings.ToLower(f.Text)), words) {
 			continue
 		}
@@ -428,8 +428,9 @@ func wordsOf(text string) []string {
 	return words
 }
 
-// sameFile reports whether two paths can mean the same file: one is the end of the other.
-func sameFile(a, b string) bool {
+// SameFile reports whether two paths can mean the same file: one is the end of the other, because
+// agents shorten paths, or write absolute ones.
+func SameFile(a, b string) bool {
 	return a == b || a != "" && strings.HasSuffix(b, "/"+a) || b != "" && strings.HasSuffix(a, "/"+b)
 }
 

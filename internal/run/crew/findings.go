@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
@@ -103,7 +102,7 @@ func (r *turnReport) changedAt(ctx context.Context, f *rules.SaidFinding,
 	t, repo := r.workItem().Task, r.crew.project.Repo
 	for _, place := range findings.Places(f.Text) {
 		for _, file := range since.names {
-			if !isPath(file, place.File) {
+			if !rules.SameFile(file, place.File) {
 				continue
 			}
 			ranges, known := since.ranges[file]
@@ -122,10 +121,4 @@ func (r *turnReport) changedAt(ctx context.Context, f *rules.SaidFinding,
 		}
 	}
 	return false, nil
-}
-
-// isPath reports whether an agent means a file of the repository: it may write only the end of the
-// path, or an absolute one.
-func isPath(file, said string) bool {
-	return file == said || strings.HasSuffix(file, "/"+said) || strings.HasSuffix(said, "/"+file)
 }
